@@ -27,7 +27,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  virtual absl::string_view name() const = 0;        // "cpu", "ref", "cuda"
+  virtual absl::string_view name() const = 0;       // "cpu", "ref", "cuda"
   virtual std::string dispatch_target() const = 0;  // such as "AVX3_ZEN4"
 
   // A stream must not outlive its backend.

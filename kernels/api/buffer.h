@@ -20,7 +20,10 @@ class Buffer {
       : data_(data), bytes_(bytes), kind_(kind), deleter_(std::move(deleter)) {}
   ~Buffer() { Reset(); }
   Buffer(Buffer&& other) noexcept
-      : data_(std::exchange(other.data_, nullptr)), bytes_(other.bytes_), kind_(other.kind_), deleter_(std::move(other.deleter_)) {}
+      : data_(std::exchange(other.data_, nullptr)),
+        bytes_(other.bytes_),
+        kind_(other.kind_),
+        deleter_(std::move(other.deleter_)) {}
   Buffer& operator=(Buffer&& other) noexcept {
     if (this == &other) return *this;
     Reset();
@@ -35,7 +38,9 @@ class Buffer {
   int64_t bytes() const { return bytes_; }
   MemoryKind kind() const { return kind_; }
   template <class T>
-  T* as() const { return static_cast<T*>(data_); }
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
 
  private:
   void Reset() {

@@ -9,14 +9,14 @@ namespace embps::kernels {
 // chunk sums; each product is rounded before it is added; one true division, last; then one conversion to out_type.
 struct PooledLookupTask {
   TableView table;
-  const int64_t* offsets = nullptr;    // [B + 1], non-decreasing; bag b = ids[offsets[b] .. offsets[b + 1])
-  const int64_t* ids = nullptr;        // local rows, 0 <= id < R
-  const float* weights = nullptr;      // [L] beside ids, or null = 1
-  const int64_t* divisors = nullptr;   // [B] or null; an entry of 0 or 1 does not divide
-  bool divide_by_length = false;       // MEAN of a bag that lies wholly here: divisor = its own length
-  int64_t bag_count = 0;               // B
-  void* out = nullptr;                 // [B, D] of out_type
-  int64_t out_stride = 0;              // elements between rows of `out`, >= D
+  const int64_t* offsets = nullptr;   // [B + 1], non-decreasing; bag b = ids[offsets[b] .. offsets[b + 1])
+  const int64_t* ids = nullptr;       // local rows, 0 <= id < R
+  const float* weights = nullptr;     // [L] beside ids, or null = 1
+  const int64_t* divisors = nullptr;  // [B] or null; an entry of 0 or 1 does not divide
+  bool divide_by_length = false;      // MEAN of a bag that lies wholly here: divisor = its own length
+  int64_t bag_count = 0;              // B
+  void* out = nullptr;                // [B, D] of out_type
+  int64_t out_stride = 0;             // elements between rows of `out`, >= D
   ElementType out_type = ElementType::kFp32;
 };
 

@@ -7,7 +7,7 @@ namespace embps::kernels {
 
 // Gradient rows before they are summed, in place: g = clamp(g * scale, +-max_gradient) / divisor.
 struct GradPrepareTask {
-  float* grads = nullptr;             // [S, D], rows contiguous
+  float* grads = nullptr;  // [S, D], rows contiguous
   int64_t slot_count = 0;
   int32_t dim = 0;
   float scale = 1.0f;
@@ -32,7 +32,8 @@ struct Optimizer {
   float bias_correction2 = 1.0f;
 };
 
-// Random bits of stochastic rounding: a pure function of (key, t, global row, global column). See kernels/math/philox.h.
+// Random bits of stochastic rounding: a pure function of (key, t, global row, global column). See
+// kernels/math/philox.h.
 struct Rounding {
   bool stochastic = false;  // else to nearest even; FP32 rows ignore both
   uint64_t key = 0;

@@ -24,11 +24,11 @@ struct Bucket {
 // id -1 (dropped sequence position) goes to no bucket.
 struct BucketizeTask {
   const int64_t* offsets = nullptr;  // [B + 1]; offsets[0] may be > 0
-  const int64_t* ids = nullptr;      // indexed by offsets; row_begin <= id < row_begin + bucket_count * block_rows, or -1
-  const float* weights = nullptr;    // indexed by offsets, or null
+  const int64_t* ids = nullptr;    // indexed by offsets; row_begin <= id < row_begin + bucket_count * block_rows, or -1
+  const float* weights = nullptr;  // indexed by offsets, or null
   int64_t bag_count = 0;
   int64_t row_begin = 0;
-  int64_t block_rows = 0;         // >= 1
+  int64_t block_rows = 0;           // >= 1
   const Bucket* buckets = nullptr;  // [bucket_count]
   int32_t bucket_count = 0;
 };
@@ -56,10 +56,10 @@ struct ScatterRowsTask {
 
 // Distinct ids in the order of their first occurrence. unique[inverse[i]] == ids[i].
 struct DedupTask {
-  const int64_t* ids = nullptr;     // [N]
+  const int64_t* ids = nullptr;  // [N]
   int64_t id_count = 0;
-  int64_t* unique = nullptr;        // [N] capacity, first *unique_count valid
-  int64_t* inverse = nullptr;       // [N]
+  int64_t* unique = nullptr;   // [N] capacity, first *unique_count valid
+  int64_t* inverse = nullptr;  // [N]
   int64_t* unique_count = nullptr;
 };
 

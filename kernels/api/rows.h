@@ -6,8 +6,8 @@ namespace embps::kernels {
 
 enum class InitializerKind : uint8_t { kUniform, kNormal, kConstant };
 
-// Fills rows [first_row, first_row + count) of the shard; state becomes zero. The value of (row, column) depends on key,
-// global row and global column only. Rounded to nearest. Formula: kernels/math/initializer.h.
+// Fills rows [first_row, first_row + count) of the shard; state becomes zero. The value of (row, column) depends on
+// key, global row and global column only. Rounded to nearest. Formula: kernels/math/initializer.h.
 struct InitRowsTask {
   TableView table;
   int64_t first_row = 0;

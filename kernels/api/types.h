@@ -31,14 +31,20 @@ struct StateWidths {
 
 constexpr StateWidths StateWidthsOf(OptimizerType type, int32_t dim) {
   switch (type) {
-    case OptimizerType::kSgd: return {0, 0};
-    case OptimizerType::kAdagrad: return {dim, 0};
-    case OptimizerType::kRowwiseAdagrad: return {1, 0};
+    case OptimizerType::kSgd:
+      return {0, 0};
+    case OptimizerType::kAdagrad:
+      return {dim, 0};
+    case OptimizerType::kRowwiseAdagrad:
+      return {1, 0};
     case OptimizerType::kAdam:
-    case OptimizerType::kLamb: return {dim, dim};
+    case OptimizerType::kLamb:
+      return {dim, dim};
     case OptimizerType::kPartialRowwiseAdam:
-    case OptimizerType::kPartialRowwiseLamb: return {dim, 1};
-    case OptimizerType::kLarsSgd: return {dim, 0};
+    case OptimizerType::kPartialRowwiseLamb:
+      return {dim, 1};
+    case OptimizerType::kLarsSgd:
+      return {dim, 0};
   }
   return {0, 0};
 }

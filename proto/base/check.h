@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <cstdlib>
 
-#define EMBPS_CHECK(condition)                                                        \
-  do {                                                                                \
-    if (!(condition)) [[unlikely]] {                                                  \
+#define EMBPS_CHECK(condition)                                                           \
+  do {                                                                                   \
+    if (!(condition)) [[unlikely]] {                                                     \
       std::fprintf(stderr, "%s:%d: check failed: %s\n", __FILE__, __LINE__, #condition); \
-      std::abort();                                                                   \
-    }                                                                                 \
+      std::abort();                                                                      \
+    }                                                                                    \
   } while (false)

@@ -83,7 +83,8 @@ absl::Status MakeError(Reason reason, absl::string_view message, ErrorMetadata m
   return MakeErrorWithCode(CodeOf(reason), reason, message, std::move(metadata));
 }
 
-absl::Status MakeErrorWithCode(absl::StatusCode code, Reason reason, absl::string_view message, ErrorMetadata metadata) {
+absl::Status MakeErrorWithCode(absl::StatusCode code, Reason reason, absl::string_view message,
+                               ErrorMetadata metadata) {
   const absl::string_view name = ReasonName(reason);
   size_t room = kMaxErrorBytes - name.size();
   absl::Status status(code, message.substr(0, room));

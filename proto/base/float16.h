@@ -1,5 +1,5 @@
-// Scalar conversions between fp32 and the two 16-bit storage types, round to nearest even. Vector code converts by itself
-// and must agree to the bit.
+// Scalar conversions between fp32 and the two 16-bit storage types, round to nearest even. Vector code converts by
+// itself and must agree to the bit.
 #pragma once
 #include <bit>
 #include <cstdint>
@@ -31,8 +31,8 @@ inline uint16_t FloatToHalf(float value) {
   const auto sign = static_cast<uint16_t>((bits >> 16) & 0x8000u);
   const uint32_t magnitude = bits & 0x7fffffffu;
   if (magnitude > 0x7f800000u) return sign | 0x7e00u | static_cast<uint16_t>((magnitude >> 13) & 0x3ffu);
-  if (magnitude >= 0x47800000u) return sign | 0x7c00u;  // >= 2^16
-  if (magnitude < 0x38800000u) {                        // below 2^-14: a multiple of 2^-24
+  if (magnitude >= 0x47800000u) return sign | 0x7c00u;               // >= 2^16
+  if (magnitude < 0x38800000u) {                                     // below 2^-14: a multiple of 2^-24
     const float scaled = std::bit_cast<float>(magnitude) * 0x1p24f;  // exact
     auto units = static_cast<uint32_t>(scaled);
     const float rest = scaled - static_cast<float>(units);

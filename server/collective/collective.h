@@ -10,8 +10,8 @@
 
 namespace embps {
 
-// `bytes` at `data`, to or from rank `peer`. The k-th send from a to b meets the k-th receive of b from a, and both have
-// the same size; zero-length transfers are legal and are matched like any other. peer may be the rank itself.
+// `bytes` at `data`, to or from rank `peer`. The k-th send from a to b meets the k-th receive of b from a, and both
+// have the same size; zero-length transfers are legal and are matched like any other. peer may be the rank itself.
 struct SendTransfer {
   int peer = 0;
   const void* data = nullptr;

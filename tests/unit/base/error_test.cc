@@ -16,7 +16,8 @@ TEST(ErrorTest, EveryReasonRoundTripsThroughItsName) {
 }
 
 TEST(ErrorTest, CarriesReasonMessageAndMetadata) {
-  const absl::Status status = MakeError(Reason::kIdOutOfRange, "table 'a'", {{"table", "a"}, {"empty", ""}, {"rows", "5"}});
+  const absl::Status status =
+      MakeError(Reason::kIdOutOfRange, "table 'a'", {{"table", "a"}, {"empty", ""}, {"rows", "5"}});
   EXPECT_EQ(status.code(), absl::StatusCode::kOutOfRange);
   EXPECT_EQ(ReasonOf(status), Reason::kIdOutOfRange);
   EXPECT_EQ(MetadataValue(status, "table"), "a");
