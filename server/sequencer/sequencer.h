@@ -29,10 +29,13 @@ class Sequencer {
  public:
   // One lane thread per stream; streams[r] belongs to rank r.
   explicit Sequencer(std::vector<std::unique_ptr<kernels::Stream>> streams);
-  // Runs what was submitted, then stops.
+  // Runs what was submitted, then stops. Not from a lane.
   ~Sequencer();
+  Sequencer(const Sequencer&) = delete;
+  Sequencer& operator=(const Sequencer&) = delete;
 
-  // Never blocks. Returns the ticket: 1, 2, 3, ...
+  // Never blocks, whatever the lanes do. Every lane gets the flow at the same place of its queue: the ticket, 1, 2, 3,
+  // ... Safe from any thread, lanes included, until the destructor begins.
   uint64_t Submit(std::shared_ptr<Flow> flow);
 
   int rank_count() const;
@@ -41,8 +44,8 @@ class Sequencer {
   uint64_t submitted_count() const;
 
  private:
-  class Lane;
-  std::unique_ptr<class SequencerState> state_;
+  class State;
+  const std::unique_ptr<State> state_;
 };
 
 }  // namespace embps

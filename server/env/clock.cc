@@ -1,0 +1,18 @@
+#include "server/env/clock.h"
+
+namespace embps {
+namespace {
+
+class SteadyClock final : public Clock {
+ public:
+  TimePoint Now() const override { return std::chrono::steady_clock::now(); }
+};
+
+}  // namespace
+
+const Clock& Clock::Real() {
+  static const SteadyClock clock;
+  return clock;
+}
+
+}  // namespace embps
