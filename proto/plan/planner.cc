@@ -23,7 +23,30 @@ namespace {
 
 std::string FormatIds(double ids) { return absl::StrFormat("%.0f ids per batch", ids); }
 
-absl::Status CheckRequests(absl::Span<const TableRequest> requests) {
+// What the request fixes must exist and mean something for its type.
+absl::Status CheckChoices(const TableRequest& request, const Cluster& cluster) {
+  const v1::ShardingType type = request.spec.sharding_type();
+  const auto refuse = [&](absl::string_view what) {
+    return MakeError(Reason::kMalformed, absl::StrCat("table '", QualifiedName(request.spec), "': ", what));
+  };
+  const bool takes_node = type != v1::SHARDING_TYPE_UNSPECIFIED && type != v1::SHARDING_TYPE_ROW_WISE;
+  if (request.node >= 0 && !takes_node) {
+    return refuse(absl::StrCat("a node cannot be chosen for sharding_type ", ShortName(type)));
+  }
+  if (request.rank >= 0 && (type != v1::SHARDING_TYPE_TABLE_WISE || request.node < 0)) {
+    return refuse("a rank can be chosen for TABLE_WISE only, together with its node");
+  }
+  if (request.column_slices != 0 && type != v1::SHARDING_TYPE_COLUMN_WISE) {
+    return refuse("column_slices can be chosen for COLUMN_WISE only");
+  }
+  if (request.node >= 0 && !cluster.Contains({request.node, std::max(0, request.rank)})) {
+    return refuse(absl::StrCat("the cluster has no node ", request.node,
+                               request.rank >= 0 ? absl::StrCat(" with rank ", request.rank) : ""));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckRequests(absl::Span<const TableRequest> requests, const Cluster& cluster) {
   std::set<std::string> names;
   for (const TableRequest& request : requests) {
     EMBPS_RETURN_IF_ERROR(ValidateTableSpec(request.spec));
@@ -35,10 +58,7 @@ absl::Status CheckRequests(absl::Span<const TableRequest> requests) {
       return MakeError(Reason::kMalformed, absl::StrCat("table '", name, "': ids_per_batch ", request.ids_per_batch,
                                                         ", must be finite and >= 0"));
     }
-    if (request.fixed_home && request.spec.sharding_type() == v1::SHARDING_TYPE_UNSPECIFIED) {
-      return MakeError(Reason::kMalformed,
-                       absl::StrCat("table '", name, "': a fixed home needs an explicit sharding_type"));
-    }
+    EMBPS_RETURN_IF_ERROR(CheckChoices(request, cluster));
   }
   return absl::OkStatus();
 }
@@ -117,7 +137,7 @@ class Planner {
     const auto key = [this](size_t index) {
       const TableRequest& request = requests_[index];
       const Score size = ScoreOf(static_cast<double>(TableBytes(request.spec)), request.ids_per_batch);
-      return std::make_tuple(!request.fixed_home, -size.first, -size.second, QualifiedName(request.spec));
+      return std::make_tuple(request.node < 0, -size.first, -size.second, QualifiedName(request.spec));
     };
     std::ranges::sort(order, {}, key);
     return order;
@@ -125,16 +145,10 @@ class Planner {
 
   absl::StatusOr<v1::Placement> Place(const TableRequest& request, std::string& why) const {
     const v1::ShardingType asked = request.spec.sharding_type();
-    if (request.fixed_home) {
-      EMBPS_ASSIGN_OR_RETURN(v1::Placement placement, MakePlacement(request.spec, asked, cluster_, request.options));
-      if (!Worst(request, placement).has_value()) return MemoryFull(request.spec);
-      why = "as asked";
-      return placement;
-    }
     if (asked != v1::SHARDING_TYPE_UNSPECIFIED) {
       EMBPS_ASSIGN_OR_RETURN(std::optional<v1::Placement> placement, BestOf(request, asked));
       if (!placement.has_value()) return MemoryFull(request.spec);
-      why = "type as asked, homes by load";
+      why = request.node >= 0 ? "as asked" : "type as asked, homes by load";
       return *std::move(placement);
     }
     return PlaceAuto(request, why);
@@ -190,38 +204,41 @@ class Planner {
     return best;
   }
 
-  std::vector<PlacementOptions> Choices(const TableRequest& request, v1::ShardingType type) const {
-    std::vector<PlacementOptions> choices;
-    switch (type) {
-      case v1::SHARDING_TYPE_TABLE_WISE:
-        for (int q = 0; q < cluster_.rank_count(); ++q) {
-          const RankId home = cluster_.RankOf(q);
-          choices.push_back({home.node, home.rank, 0, {}});
-        }
-        return choices;
-      case v1::SHARDING_TYPE_TABLE_ROW_WISE:
-      case v1::SHARDING_TYPE_DATA_PARALLEL:
-        for (int node = 0; node < cluster_.node_count(); ++node) choices.push_back({node, 0, 0, {}});
-        return choices;
-      case v1::SHARDING_TYPE_COLUMN_WISE:
-        return {SliceHomes(request)};
-      default:
-        return {PlacementOptions{}};
+  // Global ranks on which the request may lie.
+  std::vector<int> LegalRanks(const TableRequest& request) const {
+    std::vector<int> ranks;
+    for (int q = 0; q < cluster_.rank_count(); ++q) {
+      const RankId id = cluster_.RankOf(q);
+      const bool legal = (request.node < 0 || id.node == request.node) && (request.rank < 0 || id.rank == request.rank);
+      if (legal) ranks.push_back(q);
     }
+    return ranks;
+  }
+
+  std::vector<PlacementOptions> Choices(const TableRequest& request, v1::ShardingType type) const {
+    if (type == v1::SHARDING_TYPE_ROW_WISE) return {PlacementOptions{}};
+    if (type == v1::SHARDING_TYPE_COLUMN_WISE) return {SliceHomes(request)};
+    std::vector<PlacementOptions> choices;
+    for (const int q : LegalRanks(request)) {
+      const RankId id = cluster_.RankOf(q);
+      // TABLE_ROW_WISE and DATA_PARALLEL take whole nodes.
+      if (type != v1::SHARDING_TYPE_TABLE_WISE && id.rank != 0) continue;
+      choices.push_back({id.node, id.rank, 0, {}});
+    }
+    return choices;
   }
 
   // One rank after the other, least loaded first, around again when there are more slices than ranks.
   PlacementOptions SliceHomes(const TableRequest& request) const {
-    PlacementOptions options;
-    options.column_slices = request.options.column_slices != 0
-                                ? request.options.column_slices
-                                : DefaultColumnSlices(request.spec.dim(), cluster_.rank_count());
-    std::vector<int> ranks(cluster_.rank_count());
-    std::iota(ranks.begin(), ranks.end(), 0);
+    std::vector<int> ranks = LegalRanks(request);
     std::ranges::stable_sort(
         ranks, {}, [this](int q) { return ScoreOf(static_cast<double>(loads_[q].bytes), loads_[q].ids_per_batch); });
+    const int rank_count = static_cast<int>(ranks.size());
+    PlacementOptions options;
+    options.column_slices =
+        request.column_slices != 0 ? request.column_slices : DefaultColumnSlices(request.spec.dim(), rank_count);
     for (int i = 0; i < std::min(options.column_slices, request.spec.dim()); ++i) {
-      options.slice_homes.push_back(cluster_.RankOf(ranks[i % ranks.size()]));
+      options.slice_homes.push_back(cluster_.RankOf(ranks[i % rank_count]));
     }
     return options;
   }
@@ -281,7 +298,7 @@ absl::StatusOr<Plan> PlanTables(absl::Span<const TableRequest> requests, const C
     return MakeError(Reason::kMalformed,
                      absl::StrCat("current use of ", current.size(), " ranks, the cluster has ", cluster.rank_count()));
   }
-  EMBPS_RETURN_IF_ERROR(CheckRequests(requests));
+  EMBPS_RETURN_IF_ERROR(CheckRequests(requests, cluster));
   return Planner(requests, cluster, current, options).Run();
 }
 

@@ -24,10 +24,10 @@ struct TableRequest {
   v1::TableSpec spec;
   // Ids looked up in the table per batch, all its features together; 0 = not known.
   double ids_per_batch = 0;
-  // Explicit types only. true: `options` binds wholly. false: the planner picks node and rank; `options.column_slices`
-  // binds if not 0.
-  bool fixed_home = false;
-  PlacementOptions options;
+  // What an explicit sharding_type may fix; -1 and 0 leave the choice to the planner.
+  int node = -1;          // TABLE_WISE, TABLE_ROW_WISE, DATA_PARALLEL; COLUMN_WISE: all slices on ranks of this node
+  int rank = -1;          // TABLE_WISE, with node
+  int column_slices = 0;  // COLUMN_WISE
 };
 
 struct PlannerOptions {

@@ -176,18 +176,46 @@ TEST(PlannerTest, ExplicitTypesAreKeptAndPlacedByLoad) {
 
 TEST(PlannerTest, FixedHomesBindAndAreCountedFirst) {
   TableRequest fixed = Request("fixed", 1000, 16, 0, v1::OPTIMIZER_TYPE_SGD, v1::SHARDING_TYPE_TABLE_WISE);
-  fixed.fixed_home = true;
-  fixed.options.node = 1;
-  const Plan plan = PlanOf({Request("free", 2000, 16), fixed}, Cluster{{1, 1}});
+  fixed.node = 1;
+  const Plan plan = PlanOf({Request("free", 2000, 16), fixed}, Cluster{{1, 2}}, {}, {{0, 0}, {999, 0}, {0, 0}});
   EXPECT_EQ(plan.placements[1].shards(0).node(), 1);
+  EXPECT_EQ(plan.placements[1].shards(0).rank(), 1);
   EXPECT_EQ(plan.placements[0].shards(0).node(), 0);
   EXPECT_THAT(plan.reasons[1].text, HasSubstr("as asked"));
+  fixed.rank = 0;
+  EXPECT_EQ(PlanOf({fixed}, Cluster{{1, 2}}, {}, {{0, 0}, {999, 0}, {0, 0}}).placements[0].shards(0).rank(), 0);
+}
 
-  fixed.options.node = 7;
-  EXPECT_FALSE(PlanTables(std::vector<TableRequest>{fixed}, Cluster{{1, 1}}, {}).ok());
-  fixed.spec.set_sharding_type(v1::SHARDING_TYPE_UNSPECIFIED);
-  EXPECT_THAT(std::string(PlanTables(std::vector<TableRequest>{fixed}, Cluster{{1, 1}}, {}).status().message()),
-              HasSubstr("a fixed home needs an explicit sharding_type"));
+TEST(PlannerTest, ColumnSlicesStayOnTheChosenNode) {
+  TableRequest request = Request("t", 10, 16, 0, v1::OPTIMIZER_TYPE_SGD, v1::SHARDING_TYPE_COLUMN_WISE);
+  request.node = 1;
+  request.column_slices = 3;
+  const v1::Placement placement = PlanOf({request}, Cluster{{4, 2}}).placements[0];
+  ASSERT_EQ(placement.shards_size(), 3);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(placement.shards(i).node(), 1);
+    EXPECT_EQ(placement.shards(i).rank(), i % 2);
+  }
+}
+
+TEST(PlannerTest, ChoicesThatMeanNothingAreRefused) {
+  const auto refusal = [](v1::ShardingType type, int node, int rank, int slices) {
+    TableRequest request = Request("t", 10, 16, 0, v1::OPTIMIZER_TYPE_SGD, type);
+    request.node = node;
+    request.rank = rank;
+    request.column_slices = slices;
+    const auto plan = PlanTables(std::vector<TableRequest>{request}, Cluster{{1, 1}}, {});
+    EXPECT_EQ(plan.status().code(), absl::StatusCode::kInvalidArgument);
+    return std::string(plan.status().message());
+  };
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_TABLE_WISE, 7, -1, 0), HasSubstr("no node 7"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_TABLE_WISE, 0, 1, 0), HasSubstr("no node 0 with rank 1"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_TABLE_WISE, -1, 0, 0), HasSubstr("together with its node"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_UNSPECIFIED, 0, -1, 0), HasSubstr("sharding_type UNSPECIFIED"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_ROW_WISE, 0, -1, 0), HasSubstr("sharding_type ROW_WISE"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_ROW_WISE, -1, -1, 2), HasSubstr("column_slices"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_COLUMN_WISE, -1, -1, 17), HasSubstr("column_slices 17, must be 1 to dim"));
+  EXPECT_THAT(refusal(v1::SHARDING_TYPE_COLUMN_WISE, -1, -1, -2), HasSubstr("column_slices -2, must be 1 to dim"));
 }
 
 TEST(PlannerTest, CopiesOfALargeTableAreFlagged) {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proto/base/error.h"
+#include "proto/plan/node_route.h"
 #include "proto/plan/placement_builder.h"
 #include "tests/unit/plan/spec_builder.h"
 
@@ -152,6 +153,34 @@ TEST(TableLayoutTest, ColumnSlicesStandInColumnOrderOnEachNode) {
               ElementsAre(ShardRange{{1, 1}, 0, 10, 0, 4}, ShardRange{{1, 1}, 0, 10, 12, 16}));
   EXPECT_EQ(layout.DimOf(0), 4);
   EXPECT_EQ(layout.DimOf(1), 12);
+}
+
+TEST(NodeRouteTest, FollowsTheShardsOfTheNode) {
+  PlacementOptions options;
+  options.slice_homes = {{1, 1}, {0, 0}, {1, 0}, {1, 1}};
+  const NodeRoute columns =
+      RouteOf(MakeLayout(MakeSpec("t", 10, 16), v1::SHARDING_TYPE_COLUMN_WISE, Cluster{{1, 2}}, options), 1);
+  EXPECT_EQ(columns.kind, RouteKind::kWhole);
+  EXPECT_THAT(columns.owners, ElementsAre(0, 1));
+  EXPECT_EQ(columns.dim, 12);
+  ASSERT_EQ(columns.slices.size(), 3u);
+  const int ranks[] = {1, 0, 1};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(columns.slices[i].rank, ranks[i]);
+    EXPECT_EQ(columns.slices[i].node_column, 4 * i);
+    EXPECT_EQ(columns.slices[i].width, 4);
+  }
+
+  const NodeRoute rows = RouteOf(MakeLayout(MakeSpec("t", 10, 4), v1::SHARDING_TYPE_ROW_WISE, Cluster{{2, 2}}), 1);
+  EXPECT_EQ(rows.kind, RouteKind::kRows);
+  EXPECT_EQ(rows.buckets.row_begin, 6);
+  EXPECT_EQ(rows.buckets.count, 2);
+  EXPECT_TRUE(rows.Owns(1));
+
+  const NodeRoute copies = RouteOf(MakeLayout(MakeSpec("t", 10, 4), v1::SHARDING_TYPE_DATA_PARALLEL, Cluster{{2}}), 0);
+  EXPECT_EQ(copies.kind, RouteKind::kCopies);
+  EXPECT_THAT(copies.owners, ElementsAre(0, 1));
+  EXPECT_THAT(copies.slices, IsEmpty());
 }
 
 TEST(TableLayoutTest, ForeignPlacementsAreRefusedWithTheShardNamed) {
