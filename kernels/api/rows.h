@@ -6,10 +6,11 @@ namespace embps::kernels {
 
 enum class InitializerKind : uint8_t { kUniform, kNormal, kConstant };
 
-// Fills rows [first_row, first_row + count) of the shard; state becomes zero. The value of (row, column) depends on
-// key, global row and global column only. Rounded to nearest. Formula: kernels/math/initializer.h.
+// Fills rows [first_row, first_row + count) of the shard; their state becomes zero. The value of (row, column) depends
+// on key, global row and global column only. Rounded to nearest. Formula: kernels/math/initializer.h.
 struct InitRowsTask {
   TableView table;
+  StateWidths state_widths;  // of the table's optimizer; memory of a width of 0 is left alone
   int64_t first_row = 0;
   int64_t count = 0;
   InitializerKind kind = InitializerKind::kUniform;

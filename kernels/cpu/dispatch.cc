@@ -7,11 +7,11 @@
 namespace embps::kernels::cpu {
 namespace {
 
-// Best first. EMU128 is the fallback that every CPU has; Highway does not list it among the supported ones.
-constexpr int64_t kCompiled[] = {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_EMU128};
+// Best first. The last is Highway's fallback, which runs on every CPU.
+constexpr int64_t kCompiled[] = {HWY_AVX3, HWY_AVX2, HWY_SSE4, HWY_STATIC_TARGET};
 
 int64_t CpuTargets() {
-  static const int64_t targets = hwy::SupportedTargets() | HWY_EMU128;
+  static const int64_t targets = hwy::SupportedTargets() | HWY_STATIC_TARGET;
   return targets;
 }
 

@@ -1,5 +1,6 @@
-// Which instruction set the kernels run on. Every kernel file is compiled for EMU128 (plain SSE2), SSE4, AVX2 and AVX3
-// (AVX-512 F, BW, DQ, VL), and picks the best that the CPU has at run time. Results are the same bits on each.
+// Which instruction set the kernels run on. Every kernel file is compiled for AVX3 (AVX-512 F, BW, DQ, VL), AVX2,
+// SSE4 and plain SSE2 (Highway calls it SCALAR with g++ 12 and EMU128 with clang), and picks the best that the CPU has
+// at run time. Results are the same bits on each.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,7 +9,7 @@
 
 namespace embps::kernels::cpu {
 
-// Names of the targets that this CPU can run, best first: "AVX3", "AVX2", "SSE4", "EMU128".
+// Names of the targets that this CPU can run, best first: "AVX3", "AVX2", "SSE4" and the fallback.
 std::vector<std::string> DispatchTargets();
 
 // The target that kernels run on now.

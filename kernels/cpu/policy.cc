@@ -31,16 +31,14 @@ CpuId ReadCpuId() {
 CpuPolicy Choose() {
   const CpuId id = ReadCpuId();
   CpuPolicy policy;
-  if (id.amd && id.family == 0x17) {  // Zen 1 and 2: drops prefetches that come in a dense burst
-    policy.family = "zen1";
+  if (id.amd && id.family <= 0x17) {
+    policy.family = "zen1-2";
     policy.lookup_ahead_rows = 12;
-  } else if (id.amd && id.family >= 0x19) {  // Zen 3, 4 and later
+    policy.row_prefetch = RowPrefetch::kPairsToL1;
+  } else if (id.amd) {
     policy.family = "zen3+";
-  } else if (id.intel) {  // server cores: 2 MB of L2 behind few L1 fill buffers
+  } else if (id.intel) {
     policy.family = "intel";
-    policy.lookup_ahead_rows = 32;
-    policy.prefetch_step_bytes = 64;
-    policy.prefetch_to_l2 = true;
   }
   return policy;
 }

@@ -6,16 +6,19 @@
 
 namespace embps::kernels::cpu {
 
+// How a row is requested from memory ahead of its use.
+enum class RowPrefetch : uint8_t {
+  kLinesToL2,  // every line, into L2: L1 has few fill buffers, L2 has many
+  kPairsToL1,  // every second line, into L1: the other of the pair comes along, and dense bursts are dropped (Zen 1, 2)
+};
+
 // One value per family of CPUs (docs: kernels/README.md, "Tuning"), chosen at start-up.
 struct CpuPolicy {
   absl::string_view family = "generic";
 
   // Forward. Rows whose cache lines are requested ahead of the row being added, counted across bag boundaries.
-  int32_t lookup_ahead_rows = 16;
-  // Bytes between two prefetch instructions inside a row: 64, or 128 where lines arrive in pairs.
-  int32_t prefetch_step_bytes = 128;
-  // Request rows into L2 (prefetcht1) instead of L1. Worth it where L1 has few fill buffers.
-  bool prefetch_to_l2 = false;
+  int32_t lookup_ahead_rows = 32;
+  RowPrefetch row_prefetch = RowPrefetch::kLinesToL2;
   // Outputs of one call of at least this many bytes bypass the cache (they would evict the rows being gathered).
   int64_t streaming_output_bytes = int64_t{4} << 20;
 

@@ -56,7 +56,7 @@ HWY_INLINE hn::Vec<D> LoadElements(D d, const Half* from) {
   // As fp32 the exponent is 112 too small, also for subnormals: the product is exact.
   const auto finite = hn::BitCast(du, hn::Mul(hn::BitCast(d, shifted), hn::Set(d, 0x1p112f)));
   const auto special = hn::Or(shifted, hn::Set(du, 0x7f800000u));  // Inf and NaN
-  const auto is_special = hn::Ge(hn::BitCast(I32<D>(), shifted), hn::Set(I32<D>(), 0x0f800000));
+  const auto is_special = hn::Gt(hn::BitCast(I32<D>(), shifted), hn::Set(I32<D>(), 0x0f7fffff));
   return hn::BitCast(d, hn::Or(sign, hn::IfThenElse(hn::RebindMask(du, is_special), special, finite)));
 #endif
 }
@@ -98,7 +98,7 @@ HWY_INLINE void StoreElements(hn::Vec<D> v, D d, Half* to) {
       hn::Sub(hn::BitCast(du, hn::Add(hn::BitCast(d, magnitude), hn::Set(d, 0.5f))), hn::Set(du, 0x3f000000u));
   const auto small = hn::Lt(signed_magnitude, hn::Set(di, 0x38800000));
   result = hn::IfThenElse(hn::RebindMask(du, small), units, result);
-  const auto large = hn::Ge(signed_magnitude, hn::Set(di, 0x47800000));
+  const auto large = hn::Gt(signed_magnitude, hn::Set(di, 0x477fffff));
   result = hn::IfThenElse(hn::RebindMask(du, large), hn::Set(du, 0x7c00u), result);
   const auto payload = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 0x3ffu));
   const auto nan = hn::Or(hn::Set(du, 0x7e00u), payload);
@@ -136,6 +136,36 @@ HWY_INLINE int32_t VectorCount(int32_t dim, int32_t lanes) { return (dim + lanes
 HWY_INLINE int32_t VectorColumn(int32_t index, int32_t dim, int32_t lanes) {
   const int32_t column = index * lanes;
   return column + lanes <= dim ? column : dim - lanes;
+}
+
+template <int kElements, class F>
+HWY_INLINE void ForEachNarrowVector(int32_t dim, F& f) {
+  if constexpr (kElements > 1) {
+    if (dim < kElements) return ForEachNarrowVector<kElements / 2>(dim, f);
+  }
+  const hn::CappedTag<float, kElements> d;
+  f(d, int32_t{0});
+  if (dim > kElements) f(d, dim - kElements);
+}
+
+// Calls f(tag, column) for vectors that cover a row of any width; some columns may be covered twice. Mark lambdas with
+// HWY_ATTR.
+template <class F>
+HWY_INLINE void ForEachVector(int32_t dim, F f) {
+  if constexpr (kLanes > 1) {
+    if (dim < kLanes) return ForEachNarrowVector<kLanes / 2>(dim, f);
+  }
+  const FullTag d;
+  int32_t column = 0;
+  for (; column + kLanes <= dim; column += kLanes) f(d, column);
+  if (column < dim) f(d, dim - kLanes);
+}
+
+// Whether every full vector of fp32 rows at `rows` stands where a streaming store may write.
+HWY_INLINE bool IsVectorAligned(const void* rows, int64_t stride_elements, int32_t dim) {
+  constexpr int64_t kVectorBytes = kLanes * int64_t{sizeof(float)};
+  return dim % kLanes == 0 && reinterpret_cast<intptr_t>(rows) % kVectorBytes == 0 &&
+         stride_elements * int64_t{sizeof(float)} % kVectorBytes == 0;
 }
 
 }  // namespace embps::kernels::cpu::HWY_NAMESPACE
