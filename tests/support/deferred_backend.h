@@ -3,7 +3,8 @@
 //
 // - Task arrays, and the pointer arrays inside them, are copied at the call, as backend.h promises callers.
 // - Outputs are poisoned at the call: floats become NaN, integers huge. Scratch memory is poisoned when it is allocated
-//   and again when it is freed. Buffers updated in place (tables, gradients, counts) cannot be.
+//   and again when it is freed. Buffers updated in place (tables, gradients, counts) cannot be. So a buffer that an
+//   earlier operation still reads must not be the output of a later one before OnComplete.
 // - OnComplete hands the queue, in order, to the inner backend's stream, then calls `done`.
 #pragma once
 #include <memory>
