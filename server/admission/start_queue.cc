@@ -56,12 +56,20 @@ void StartQueue::Release() {
       leaving.push_back(std::move(waiting_.front()));
       waiting_.pop_front();
     }
-    if (!inherited) --running_;
+    if (!inherited && --running_ == 0) idle_.NotifyAll();
   }
   for (Waiter& waiter : leaving) {
     Slot slot = inherited && &waiter == &leaving.back() ? MakeSlot() : nullptr;
     post_([start = std::move(waiter.start), slot = std::move(slot)]() mutable { std::move(start)(std::move(slot)); });
   }
+}
+
+bool StartQueue::WaitIdle(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(&mu_);
+  while (running_ > 0) {
+    if (!idle_.WaitUntil(&mu_, deadline)) return running_ == 0;
+  }
+  return true;
 }
 
 int64_t StartQueue::running_count() const {

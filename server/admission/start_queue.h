@@ -33,6 +33,9 @@ class StartQueue {
   // The call gives up: `start` is destroyed uncalled. False when it does not wait any more.
   bool Leave(uint64_t waiter);
 
+  // False if calls were still running at `deadline`, which is by the machine's clock.
+  bool WaitIdle(std::chrono::steady_clock::time_point deadline);
+
   int64_t running_count() const;
   int64_t waiting_count() const;
 
@@ -51,6 +54,7 @@ class StartQueue {
   const PostFunction post_;
 
   mutable Mutex mu_;
+  CondVar idle_;
   int64_t running_ ABSL_GUARDED_BY(mu_) = 0;
   uint64_t last_id_ ABSL_GUARDED_BY(mu_) = 0;
   std::deque<Waiter> waiting_ ABSL_GUARDED_BY(mu_);
