@@ -30,6 +30,9 @@ inline std::string FactoryName(const ::testing::TestParamInfo<BackendFactory>& i
 // Worker counts whose results must be equal to the bit.
 inline constexpr int kWorkerCounts[] = {1, 2, 3};
 
+// Waits until everything enqueued on `stream` has run. Returns the completion's status.
+absl::Status WaitFor(kernels::Stream& stream);
+
 // Calls `enqueue(backend, stream)` on a new stream and waits for its completion. Returns the completion's status.
 absl::Status RunAndWait(kernels::Backend& backend,
                         const std::function<void(kernels::Backend& backend, kernels::Stream& stream)>& enqueue);
