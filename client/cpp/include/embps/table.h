@@ -84,9 +84,9 @@ struct TableSpec {
 // How to cut one table. With kAuto the planner decides; -1 and 0 leave a choice to it.
 struct Sharding {
   ShardingType type = ShardingType::kAuto;
-  int node = -1;          // kTableWise, kTableRowWise, kDataParallel: on this node
-  int rank = -1;          // kTableWise: on this rank of it
-  int column_slices = 0;  // kColumnWise: so many slices, spread over the ranks; 0 = one per rank as far as they go
+  int node = -1;          // kTableWise, kTableRowWise, kDataParallel: on this node; kColumnWise: all slices there
+  int rank = -1;          // kTableWise, with `node`: on this rank of it
+  int column_slices = 0;  // kColumnWise: so many slices
 };
 
 // One table with the features that feed it, as one entry of a TorchRec embedding collection.
@@ -95,7 +95,7 @@ struct TableConfig {
   std::vector<std::string> features;  // empty = one feature named as the table
   Pooling pooling = Pooling::kSum;
   Sharding sharding;
-  double expected_ids_per_batch = 0;  // what the planner balances; 0 = one per feature and sample
+  double expected_ids_per_batch = 0;  // of all its features, what the planner balances; 0 = not known
 };
 
 // One piece on one rank: rows [row_begin, row_end) x columns [column_begin, column_end).
