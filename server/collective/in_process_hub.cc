@@ -37,26 +37,20 @@ absl::Status InProcessHub::Meet(int rank, uint64_t number, const Contribution& m
       ++meeting->arrived;
       Gather(*meeting);
     }
-    if (meeting->failed_gathering) {
-      const absl::Status status = meeting->status;
-      Depart(number, *meeting);
-      return status;
-    }
+    if (meeting->failed_gathering) return Depart(number, *meeting);
   }
   // All have arrived, so the list is fixed, and everybody's memory stays until the last rank has copied. Copying takes
   // no longer than memory does: this phase needs no time-out.
   const absl::Status status = ReceiveAll(rank, meeting->contributions);
   MutexLock lock(&mu_);
-  if (!status.ok() && (meeting->status.ok() || rank < meeting->error_rank)) {
-    meeting->status = status;
+  if (!status.ok() && (meeting->error.empty() || rank < meeting->error_rank)) {
+    meeting->error = std::string(status.message());
     meeting->error_rank = rank;
   }
   ++meeting->copied;
   if (meeting->copied == world_size_) meeting->changed.NotifyAll();
   while (meeting->copied < world_size_) meeting->changed.Wait(&mu_);
-  const absl::Status outcome = meeting->status;
-  Depart(number, *meeting);
-  return outcome;
+  return Depart(number, *meeting);
 }
 
 void InProcessHub::Leave(int rank, uint64_t first_missed) {
@@ -103,13 +97,21 @@ void InProcessHub::Gather(Meeting& meeting) {
 void InProcessHub::FailGathering(Meeting& meeting, absl::string_view why) {
   if (meeting.failed_gathering || meeting.arrived == world_size_) return;
   meeting.failed_gathering = true;
-  meeting.status = MakeError(Reason::kPeerDown, absl::StrCat("collective: ", why));
+  meeting.error = absl::StrCat("collective: ", why);
   meeting.changed.NotifyAll();
 }
 
-void InProcessHub::Depart(uint64_t number, Meeting& meeting) {
+// Each rank makes its own status: copies of one would share a reference count over threads, in a library that
+// sanitizers do not see into.
+absl::Status InProcessHub::Depart(uint64_t number, Meeting& meeting) {
+  absl::Status status;
+  if (!meeting.error.empty()) {
+    status =
+        meeting.failed_gathering ? MakeError(Reason::kPeerDown, meeting.error) : absl::InternalError(meeting.error);
+  }
   ++meeting.gone;
   if (EverybodyGone(number, meeting)) meetings_.erase(number);
+  return status;
 }
 
 bool InProcessHub::EverybodyGone(uint64_t number, const Meeting& meeting) const {

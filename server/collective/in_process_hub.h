@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -55,15 +56,15 @@ class InProcessHub {
     int copied = 0;
     int gone = 0;  // ranks that have their answer
     bool failed_gathering = false;
-    int error_rank = 0;  // the lowest rank that found a fault: its status is everybody's
-    absl::Status status;
+    int error_rank = 0;  // the lowest rank that found a fault while exchanging: its message is everybody's
+    std::string error;   // empty = none
     CondVar changed;
   };
 
   std::shared_ptr<Meeting> Join(uint64_t number) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void Gather(Meeting& meeting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   void FailGathering(Meeting& meeting, absl::string_view why) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
-  void Depart(uint64_t number, Meeting& meeting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
+  absl::Status Depart(uint64_t number, Meeting& meeting) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
   bool EverybodyGone(uint64_t number, const Meeting& meeting) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mu_);
 
   const int world_size_;

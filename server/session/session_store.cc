@@ -7,7 +7,7 @@ namespace embps {
 namespace {
 
 absl::Status AnswerAfterRelease(const absl::Status& reason) {
-  if (absl::IsUnavailable(reason) || absl::IsResourceExhausted(reason)) return reason;
+  if (absl::IsUnavailable(reason) || absl::IsResourceExhausted(reason)) return DetachedCopy(reason);
   return absl::UnavailableError(
       "the call that this duplicate waited for ended without an outcome; retry with the same sequence");
 }
@@ -40,7 +40,7 @@ void SessionClaim::Applied(std::string reply, TimePoint now) {
   for (auto& joined : joiners) std::move(joined)(reply);
 }
 
-void SessionClaim::Refused(absl::Status status, TimePoint now) {
+void SessionClaim::Refused(const absl::Status& status, TimePoint now) {
   EMBPS_CHECK(held());
   SessionStore* store = std::exchange(store_, nullptr);
   SessionStore::Joiners joiners;
@@ -49,7 +49,7 @@ void SessionClaim::Refused(absl::Status status, TimePoint now) {
     joiners = store->TakeJoiners({session_id_, sequence_});
     store->table_.SettleRefused(session_id_, sequence_, status, now);
   }
-  for (auto& joined : joiners) std::move(joined)(status);
+  for (auto& joined : joiners) std::move(joined)(DetachedCopy(status));
 }
 
 void SessionClaim::Release(const absl::Status& reason, TimePoint now) {

@@ -33,7 +33,7 @@ class SessionClaim {
   bool held() const { return store_ != nullptr; }
   // Keeps the outcome for retries and answers the joined duplicates with it, on this thread, before it returns.
   void Applied(std::string reply, TimePoint now);
-  void Refused(absl::Status status, TimePoint now);
+  void Refused(const absl::Status& status, TimePoint now);
   // Forgets the mutation, so that a retry starts afresh. Every joined duplicate gets `reason` if that is UNAVAILABLE or
   // RESOURCE_EXHAUSTED, else a bare UNAVAILABLE: their requests were let go when they joined, so their client sends the
   // same sequence again, and the first retry to come becomes the new owner.

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/cord.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "proto/base/check.h"
@@ -36,6 +37,14 @@ ClaimResult NoClaim(absl::Status status) {
 }
 
 }  // namespace
+
+absl::Status DetachedCopy(const absl::Status& status) {
+  absl::Status copy(status.code(), status.message());
+  status.ForEachPayload([&copy](absl::string_view url, const absl::Cord& payload) {
+    copy.SetPayload(url, absl::Cord(std::string(payload)));
+  });
+  return copy;
+}
 
 absl::Status SessionOptions::Validate() const {
   std::vector<std::string> faults;
@@ -116,7 +125,7 @@ ClaimResult SessionTable::AnswerFrom(const Entry& entry, const MutationKey& key)
       break;
     case EntryState::kRefused:
       result.kind = ClaimResult::Kind::kRefused;
-      result.status = entry.status;
+      result.status = DetachedCopy(entry.status);
       result.kept = true;
       break;
   }
@@ -153,7 +162,8 @@ void SessionTable::SettleApplied(absl::string_view session_id, uint64_t sequence
   Settle(session_id, sequence, std::move(outcome), now);
 }
 
-void SessionTable::SettleRefused(absl::string_view session_id, uint64_t sequence, absl::Status status, TimePoint now) {
+void SessionTable::SettleRefused(absl::string_view session_id, uint64_t sequence, const absl::Status& status,
+                                 TimePoint now) {
   EMBPS_CHECK(!status.ok());
   Entry outcome;
   outcome.state = EntryState::kRefused;
@@ -161,7 +171,7 @@ void SessionTable::SettleRefused(absl::string_view session_id, uint64_t sequence
   for (const auto& [key, value] : MetadataOf(status)) {
     outcome.bytes += static_cast<int64_t>(key.size() + value.size());
   }
-  outcome.status = std::move(status);
+  outcome.status = DetachedCopy(status);
   Settle(session_id, sequence, std::move(outcome), now);
 }
 

@@ -1,5 +1,5 @@
-// Exactly once: which mutations of which session are in progress, applied or refused. A pure state machine: no clock, no
-// thread, no lock. `now` is an argument; one earlier than the latest seen counts as that. SessionStore is the locked
+// Exactly once: which mutations of which session are in progress, applied or refused. A pure state machine: no clock,
+// no thread, no lock. `now` is an argument; one earlier than the latest seen counts as that. SessionStore is the locked
 // form that the server uses.
 //
 // Life of one (session, sequence):
@@ -50,6 +50,10 @@ struct SessionOptions {
 // What an entry costs beside its outcome: the bookkeeping, rounded up.
 inline constexpr int64_t kSessionEntryBytes = 256;
 
+// A copy that shares nothing with `status`, to hand to another thread: plain copies share a reference count in a
+// library that sanitizers do not see into.
+absl::Status DetachedCopy(const absl::Status& status);
+
 struct SessionInfo {
   std::string namespace_name;
   std::string client_name;
@@ -98,7 +102,7 @@ class SessionTable {
 
   // By the owner of a fresh claim. The session may have been closed meanwhile; then the outcome goes nowhere.
   void SettleApplied(absl::string_view session_id, uint64_t sequence, std::string reply, TimePoint now);
-  void SettleRefused(absl::string_view session_id, uint64_t sequence, absl::Status status, TimePoint now);
+  void SettleRefused(absl::string_view session_id, uint64_t sequence, const absl::Status& status, TimePoint now);
   void Release(absl::string_view session_id, uint64_t sequence, TimePoint now);
 
   // Sessions that calls may use; closed ones that still run something out are not counted.
