@@ -15,22 +15,23 @@ struct PhiloxBlock {
   uint32_t word[4];
 };
 
+inline constexpr int kPhiloxRounds = 10;
+inline constexpr uint32_t kPhiloxMultiplier0 = 0xD2511F53u;
+inline constexpr uint32_t kPhiloxMultiplier1 = 0xCD9E8D57u;
+inline constexpr uint32_t kPhiloxWeyl0 = 0x9E3779B9u;
+inline constexpr uint32_t kPhiloxWeyl1 = 0xBB67AE85u;
+
 // One block of 128 random bits. Key words: low half of `key` first.
 EMBPS_HOST_DEVICE constexpr PhiloxBlock Philox4x32(PhiloxBlock counter, uint64_t key) {
-  constexpr int kRounds = 10;
-  constexpr uint64_t kMultiplier0 = 0xD2511F53u;
-  constexpr uint64_t kMultiplier1 = 0xCD9E8D57u;
-  constexpr uint32_t kWeyl0 = 0x9E3779B9u;
-  constexpr uint32_t kWeyl1 = 0xBB67AE85u;
   auto key0 = static_cast<uint32_t>(key);
   auto key1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < kRounds; ++round) {
-    const uint64_t product0 = kMultiplier0 * counter.word[0];
-    const uint64_t product1 = kMultiplier1 * counter.word[2];
+  for (int round = 0; round < kPhiloxRounds; ++round) {
+    const uint64_t product0 = uint64_t{kPhiloxMultiplier0} * counter.word[0];
+    const uint64_t product1 = uint64_t{kPhiloxMultiplier1} * counter.word[2];
     counter = {{static_cast<uint32_t>(product1 >> 32) ^ counter.word[1] ^ key0, static_cast<uint32_t>(product1),
                 static_cast<uint32_t>(product0 >> 32) ^ counter.word[3] ^ key1, static_cast<uint32_t>(product0)}};
-    key0 += kWeyl0;
-    key1 += kWeyl1;
+    key0 += kPhiloxWeyl0;
+    key1 += kPhiloxWeyl1;
   }
   return counter;
 }
