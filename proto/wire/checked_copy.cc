@@ -91,7 +91,10 @@ bool CopyLengthsT(const char* source, size_t count, int64_t max_length, int64_t*
     sums = hn::Add(sums, length);
     hn::StoreU(length, d64, out + i);
   }
-  uint64_t total = static_cast<uint64_t>(hn::GetLane(hn::SumOfLanes(d64, sums))), tail_signs = 0;
+  HWY_ALIGN int64_t lane_sums[hn::MaxLanes(d64)];
+  hn::Store(sums, d64, lane_sums);
+  uint64_t total = 0, tail_signs = 0;  // unsigned: sums of bad lengths wrap
+  for (size_t lane = 0; lane < lanes; ++lane) total += static_cast<uint64_t>(lane_sums[lane]);
   for (; i < count; ++i) {
     const auto length = Load<uint64_t>(source, i);
     tail_signs |= length | (static_cast<uint64_t>(max_length) - length);
