@@ -43,18 +43,18 @@ struct NodeVersion {
 };
 
 struct LookupResult {
-  KeyedTensor pooled;                     // features of tables with kSum or kMean
-  std::vector<SequenceTensor> sequences;  // features of tables with kNone, in table-config order
-  std::vector<NodeVersion> nodes;         // that took part, by node index
-  uint64_t dropped_ids = 0;               // kDrop: ids outside [0, R), the -1 mark not counted
-  uint64_t pruned_ids = 0;                // kDrop: ids equal to -1
-  LookupToken token;                      // null unless asked for and kept by every node
+  KeyedTensor pooled{};                     // features of tables with kSum or kMean
+  std::vector<SequenceTensor> sequences{};  // features of tables with kNone, in table-config order
+  std::vector<NodeVersion> nodes{};         // that took part, by node index
+  uint64_t dropped_ids = 0;                 // kDrop: ids outside [0, R), the -1 mark not counted
+  uint64_t pruned_ids = 0;                  // kDrop: ids equal to -1
+  LookupToken token{};                      // null unless asked for and kept by every node
 };
 
 // One node's part of a push.
 struct NodePush {
   int node = 0;
-  absl::Status status;       // OK = applied, exactly once
+  absl::Status status{};     // OK = applied, exactly once
   uint64_t incarnation = 0;  // the state it was applied to
   uint64_t version = 0;      // pushes applied on the node, this one included
   uint64_t rows_updated = 0;
@@ -69,10 +69,10 @@ class PushReplay;
 struct PushOutcome {
   // Of the whole push: OK when every node applied it. Otherwise the first node's fault in node order; a refusal before
   // anything was sent has no nodes. Exactly once per node, not atomic over nodes: see `nodes`.
-  absl::Status status;
-  std::vector<NodePush> nodes;         // every node that the push names, by node index
-  uint64_t sequence = 0;               // 0 = refused before it got one
-  std::shared_ptr<PushReplay> replay;  // for Client::ReplayPush; null when there is nothing to send again
+  absl::Status status{};
+  std::vector<NodePush> nodes{};         // every node that the push names, by node index
+  uint64_t sequence = 0;                 // 0 = refused before it got one
+  std::shared_ptr<PushReplay> replay{};  // for Client::ReplayPush; null when there is nothing to send again
 
   bool ok() const { return status.ok(); }
   // A node may or may not have applied its part (deadline, lost connection): replay to find out and complete it.

@@ -13,14 +13,14 @@ inline namespace sdk {
 
 // Owns its arrays.
 struct KeyedJaggedTensor {
-  std::vector<std::string> keys;  // F distinct feature names, each <= 128 bytes
-  std::vector<int64_t> lengths;   // [sum of B_f] ids of each slot, >= 0
-  std::vector<int64_t> values;    // [N] ids of all slots in slot order; empty if values32 is used
-  std::vector<int32_t> values32;  // [N] the same as int32; at most one of the two is filled
-  std::vector<float> weights;     // [N] finite, used if `weighted`
+  std::vector<std::string> keys{};  // F distinct feature names, each <= 128 bytes
+  std::vector<int64_t> lengths{};   // [sum of B_f] ids of each slot, >= 0
+  std::vector<int64_t> values{};    // [N] ids of all slots in slot order; empty if values32 is used
+  std::vector<int32_t> values32{};  // [N] the same as int32; at most one of the two is filled
+  std::vector<float> weights{};     // [N] finite, used if `weighted`
   bool weighted = false;
-  std::vector<int64_t> stride_per_key;                // [F] B_f, for a variable batch; empty = lengths.size() / F each
-  std::vector<std::vector<int64_t>> inverse_indices;  // [F][B] sample -> slot of the feature; empty = none
+  std::vector<int64_t> stride_per_key{};  // [F] B_f, for a variable batch; empty = lengths.size() / F each
+  std::vector<std::vector<int64_t>> inverse_indices{};  // [F][B] sample -> slot of the feature; empty = none
 
   // Shape rules alone: unique keys, lengths >= 0, their sum = N in 64 bits without overflow, weights as many and
   // finite, strides and inverse indices in range. INVALID_ARGUMENT BAD_JAGGED_LAYOUT names field, feature, first bad
@@ -34,14 +34,14 @@ struct KjtView {
   KjtView() = default;
   KjtView(const KeyedJaggedTensor& kjt);  // NOLINT(google-explicit-constructor): a view, as span of vector
 
-  absl::Span<const std::string> keys;
-  absl::Span<const int64_t> lengths;
-  absl::Span<const int64_t> values;
-  absl::Span<const int32_t> values32;
-  absl::Span<const float> weights;
+  absl::Span<const std::string> keys{};
+  absl::Span<const int64_t> lengths{};
+  absl::Span<const int64_t> values{};
+  absl::Span<const int32_t> values32{};
+  absl::Span<const float> weights{};
   bool weighted = false;
-  absl::Span<const int64_t> stride_per_key;
-  absl::Span<const std::vector<int64_t>> inverse_indices;
+  absl::Span<const int64_t> stride_per_key{};
+  absl::Span<const std::vector<int64_t>> inverse_indices{};
 
   int64_t id_count() const { return static_cast<int64_t>(values32.empty() ? values.size() : values32.size()); }
   // B_f. Only for a valid view.

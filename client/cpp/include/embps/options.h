@@ -32,15 +32,15 @@ struct RetryPolicy {
 };
 
 struct ClientOptions {
-  std::vector<std::string> nodes;  // "host:port" or "unix:/path", every node of the cluster, in any order
-  std::string cluster_id;          // empty = whatever the nodes agree on
+  std::vector<std::string> nodes{};  // "host:port" or "unix:/path", every node of the cluster, in any order
+  std::string cluster_id{};          // empty = whatever the nodes agree on
   std::string table_namespace = "default";
   std::string client_name = "embps-client";  // <= 128 bytes, for logs and statistics
   int connect_timeout_ms = 10'000;
   int lookup_timeout_ms = 30'000;
   int push_timeout_ms = 60'000;
   int control_timeout_ms = 60'000;  // tables, rows, statistics
-  RetryPolicy retry;
+  RetryPolicy retry{};
   int channels_per_node = 2;     // TCP connections to each node
   int max_pushes_in_flight = 1;  // 1 = pushes apply in the order of the calls; more may apply in any order
   OnRollback on_rollback = OnRollback::kRaise;
@@ -67,16 +67,16 @@ struct LookupOptions {
   int64_t reply_frame_bytes = 0;  // of streamed replies; 0 = the server's default
   // Memory for the pooled output instead of a fresh buffer: exactly element_count * item bytes (Client::PooledBytes),
   // and alive until the result's last use.
-  absl::Span<char> pooled_output;
+  absl::Span<char> pooled_output{};
 };
 
 struct PushOptions {
   OutOfRangePolicy out_of_range_policy = OutOfRangePolicy::kError;  // the lookup's
   NonfinitePolicy nonfinite_policy = NonfinitePolicy::kRefuse;
   float grad_scale = 1.0f;  // finite; multiplies every gradient first, such as 1 / trainers
-  std::vector<std::pair<std::string, float>> learning_rates;  // (table, rate) for this push alone; finite, >= 0
-  LookupToken token;   // of a lookup of the same batch: saves sending the ids. Expired: the ids are sent after all
-  int timeout_ms = 0;  // 0 = the client's
+  std::vector<std::pair<std::string, float>> learning_rates{};  // (table, rate) for this push alone; finite, >= 0
+  LookupToken token{};  // of a lookup of the same batch: saves sending the ids. Expired: the ids are sent after all
+  int timeout_ms = 0;   // 0 = the client's
 };
 
 }  // namespace sdk

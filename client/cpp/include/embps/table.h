@@ -71,13 +71,13 @@ struct Initializer {
 };
 
 struct TableSpec {
-  std::string name;       // 1 to 128 bytes
+  std::string name{};     // 1 to 128 bytes
   int64_t row_count = 0;  // R, 1 to 2^47
   int32_t dim = 0;        // D, 1 to 4096 elements
   DataType row_type = DataType::kFp32;
   IdType id_type = IdType::kInt64;  // on the wire; the caller's arrays may be of either width
-  OptimizerSpec optimizer;
-  Initializer initializer;
+  OptimizerSpec optimizer{};
+  Initializer initializer{};
   bool nearest_rounding = false;  // kFp16, kBf16 rows: round updates to nearest, not stochastically
 };
 
@@ -91,10 +91,10 @@ struct Sharding {
 
 // One table with the features that feed it, as one entry of a TorchRec embedding collection.
 struct TableConfig {
-  TableSpec spec;                     // OpenTables reads only spec.name
-  std::vector<std::string> features;  // empty = one feature named as the table
+  TableSpec spec{};                     // OpenTables reads only spec.name
+  std::vector<std::string> features{};  // empty = one feature named as the table
   Pooling pooling = Pooling::kSum;
-  Sharding sharding;
+  Sharding sharding{};
   double expected_ids_per_batch = 0;  // of all its features, what the planner balances; 0 = not known
 };
 
@@ -108,25 +108,25 @@ struct Shard {
 
 // A table as stored in the cluster.
 struct TableInfo {
-  std::string table_namespace;
-  TableSpec spec;
+  std::string table_namespace{};
+  TableSpec spec{};
   uint64_t table_uid = 0;  // unique per creation
   uint64_t placement_version = 0;
   ShardingType sharding_type = ShardingType::kTableWise;
-  std::vector<Shard> shards;
+  std::vector<Shard> shards{};
   float learning_rate = 0;  // in force on the answering node
   int64_t step = 0;         // t: applied pushes that named the table
 };
 
 // Rows as fp32, N of them in the order asked for.
 struct TableRows {
-  std::vector<int64_t> ids;   // [N]
-  std::vector<float> values;  // [N, D]
-  int32_t state0_width = 0;   // 0 = the optimizer has none, or it was not asked for; D, or one per column slice
+  std::vector<int64_t> ids{};   // [N]
+  std::vector<float> values{};  // [N, D]
+  int32_t state0_width = 0;     // 0 = the optimizer has none, or it was not asked for; D, or one per column slice
   int32_t state1_width = 0;
-  std::vector<float> state0;  // [N, state0_width]
-  std::vector<float> state1;  // [N, state1_width]
-  int64_t step = 0;           // the largest of the answering nodes
+  std::vector<float> state0{};  // [N, state0_width]
+  std::vector<float> state1{};  // [N, state1_width]
+  int64_t step = 0;             // the largest of the answering nodes
 };
 
 struct RankUse {
@@ -139,10 +139,10 @@ struct RankUse {
 
 // The stored plan, or one that CreateTables would store.
 struct PlanReport {
-  std::vector<TableInfo> tables;
-  std::vector<RankUse> ranks;
-  std::vector<std::string> warnings;
-  std::string explanation;  // why each table went where; empty for the stored plan
+  std::vector<TableInfo> tables{};
+  std::vector<RankUse> ranks{};
+  std::vector<std::string> warnings{};
+  std::string explanation{};  // why each table went where; empty for the stored plan
 };
 
 }  // namespace sdk

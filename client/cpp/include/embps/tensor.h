@@ -19,13 +19,13 @@ inline namespace sdk {
 // Variable batch without inverse indices (`variable_batch`): one block [rows[i], dims[i]] per name, names in the order
 // of the caller's keys, block i begins at element offset(i).
 struct KeyedTensor {
-  std::vector<std::string> names;
-  std::vector<int64_t> dims;  // [names]
-  std::vector<int64_t> rows;  // [names] B, or B_f of a variable batch
+  std::vector<std::string> names{};
+  std::vector<int64_t> dims{};  // [names]
+  std::vector<int64_t> rows{};  // [names] B, or B_f of a variable batch
   bool variable_batch = false;
   DataType dtype = DataType::kFp32;
   int64_t element_count = 0;
-  std::shared_ptr<char> data;  // element_count elements of dtype, 64-byte aligned
+  std::shared_ptr<char> data{};  // element_count elements of dtype, 64-byte aligned
 
   int64_t batch_size() const { return rows.empty() ? 0 : rows[0]; }
   int64_t stride() const;              // sum of dims
@@ -41,12 +41,12 @@ struct KeyedTensor {
 // One feature of a table with Pooling::kNone: a row for each of its ids, in the caller's order. With DROP an id outside
 // the table has a zero row.
 struct SequenceTensor {
-  std::string name;  // as in KeyedTensor
+  std::string name{};  // as in KeyedTensor
   int64_t dim = 0;
   DataType dtype = DataType::kFp32;
-  std::vector<int64_t> lengths;  // [B], with inverse indices expanded to the samples
-  int64_t row_count = 0;         // sum of lengths
-  std::shared_ptr<char> data;    // [row_count, dim]
+  std::vector<int64_t> lengths{};  // [B], with inverse indices expanded to the samples
+  int64_t row_count = 0;           // sum of lengths
+  std::shared_ptr<char> data{};    // [row_count, dim]
 
   absl::Span<const float> values() const;  // only for kFp32
 };
@@ -60,7 +60,7 @@ struct Gradients {
     const void* data = nullptr;
     int64_t count = 0;  // elements
   };
-  std::vector<Block> sequences;  // one per SequenceTensor, in their order
+  std::vector<Block> sequences{};  // one per SequenceTensor, in their order
 
   static Gradients Pooled(absl::Span<const float> pooled);
   static Gradients Of(absl::Span<const float> pooled, const std::vector<absl::Span<const float>>& sequences);
