@@ -13,7 +13,10 @@ constexpr int64_t Aligned(int64_t bytes) { return (bytes + 63) & ~int64_t{63}; }
 struct Sections {
   int64_t rows = 0, state0 = 0, state1 = 0;  // bytes
 
-  int64_t total() const { return Aligned(rows) + Aligned(state0) + state1; }
+  int64_t total() const {
+    if (state1 > 0) return Aligned(rows) + Aligned(state0) + state1;
+    return state0 > 0 ? Aligned(rows) + state0 : rows;
+  }
 };
 
 Sections SectionsOf(const v1::TableSpec& spec, const plan::ShardRange& range) {
