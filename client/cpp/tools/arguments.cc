@@ -2,7 +2,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <map>
 #include <sstream>
 #include <utility>
 
@@ -32,6 +31,23 @@ void AddNamed(CLI::App& app, const std::string& flag, Enum& value, const std::st
          },
          meaning)
       ->default_str(std::string(Name(value)));
+}
+
+template <typename Value>
+using Choices = std::vector<std::pair<std::string, Value>>;  // the first is the default
+
+template <typename Value>
+void AddChoice(CLI::App& app, const std::string& flag, Value& value, const Choices<Value>& choices,
+               const std::string& meaning) {
+  app.add_option_function<std::string>(
+         flag,
+         [&value, flag, choices](const std::string& name) {
+           const auto found = std::ranges::find(choices, name, &std::pair<std::string, Value>::first);
+           if (found == choices.end()) throw CLI::ValidationError(flag, "unknown name '" + name + "'");
+           value = found->second;
+         },
+         meaning)
+      ->default_str(choices.front().first);
 }
 
 class Parser {
@@ -82,10 +98,8 @@ class Parser {
     app_.add_option("--timeout_ms", globals.timeout_ms, "of each call, connecting included")
         ->check(CLI::Range(1, 86'400'000))
         ->capture_default_str();
-    const std::map<std::string, Format> formats = {{"table", Format::kTable}, {"json", Format::kJson}};
-    app_.add_option("-o,--output", globals.format, "table or json")
-        ->transform(CLI::CheckedTransformer(formats, CLI::ignore_case))
-        ->default_str("table");
+    AddChoice<Format>(app_, "-o,--output", globals.format, {{"table", Format::kTable}, {"json", Format::kJson}},
+                      "table or json");
   }
 
   void AddCluster() {
@@ -198,11 +212,9 @@ class Parser {
     CLI::App& app = AddCommand(app_, "bench", Command::kBench,
                                "load of random ids on tables of its own, which are dropped at the end",
                                "bench --mode both --tables 8 --dim 128 --seconds 10");
-    const std::map<std::string, BenchMode> modes = {
-        {"lookup", BenchMode::kLookup}, {"push", BenchMode::kPush}, {"both", BenchMode::kBoth}};
-    app.add_option("--mode", bench.mode, "lookup, push or both in turn")
-        ->transform(CLI::CheckedTransformer(modes, CLI::ignore_case))
-        ->default_str("lookup");
+    AddChoice<BenchMode>(app, "--mode", bench.mode,
+                         {{"lookup", BenchMode::kLookup}, {"push", BenchMode::kPush}, {"both", BenchMode::kBoth}},
+                         "lookup, push or both in turn");
     app.add_option("--tables", bench.tables, "one feature each")->check(CLI::Range(1, 1024))->capture_default_str();
     app.add_option("--rows", bench.rows, "of each table")->check(CLI::PositiveNumber)->capture_default_str();
     app.add_option("--dim", bench.dim, "of each table")->check(CLI::Range(1, 4096))->capture_default_str();
