@@ -106,13 +106,14 @@ ClaimResult SessionTable::Claim(const MutationKey& key, TimePoint now) {
                                           session->first_incomplete, ", whose outcomes the client said it knows")));
   }
   const auto entry = session->entries.find(key.sequence);
-  return entry == session->entries.end() ? AddClaim(*session, key) : AnswerFrom(entry->second, key);
+  return entry == session->entries.end() ? AddClaim(*session, key) : AnswerFrom(*session, entry->second, key);
 }
 
-ClaimResult SessionTable::AnswerFrom(const Entry& entry, const MutationKey& key) const {
+ClaimResult SessionTable::AnswerFrom(const Session& session, const Entry& entry, const MutationKey& key) {
   if (entry.digest != key.digest) {
-    return NoClaim(MakeError(Reason::kSeqReused, absl::StrCat("sequence ", key.sequence,
-                                                              " was used before for a mutation with other contents")));
+    return NoClaim(
+        MakeError(Reason::kSeqReused, absl::StrCat("sequence ", key.sequence, " of client '", session.info.client_name,
+                                                   "' was used before for a mutation with other contents")));
   }
   ClaimResult result;
   switch (entry.state) {

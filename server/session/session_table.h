@@ -54,6 +54,7 @@ inline constexpr int64_t kSessionEntryBytes = 256;
 // library that sanitizers do not see into.
 absl::Status DetachedCopy(const absl::Status& status);
 
+// For messages; two processes that share one session by mistake are found by it.
 struct SessionInfo {
   std::string namespace_name;
   std::string client_name;
@@ -139,7 +140,7 @@ class SessionTable {
   bool EvictOne();
   static void Drop(Session& session, std::map<uint64_t, Entry>::iterator entry);
   void AdvanceTo(Session& session, uint64_t first_incomplete);
-  ClaimResult AnswerFrom(const Entry& entry, const MutationKey& key) const;
+  static ClaimResult AnswerFrom(const Session& session, const Entry& entry, const MutationKey& key);
   ClaimResult AddClaim(Session& session, const MutationKey& key);
   void Settle(absl::string_view session_id, uint64_t sequence, Entry outcome, TimePoint now);
   void FinishOwner(const std::string& session_id, Session& session, TimePoint now);

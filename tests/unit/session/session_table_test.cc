@@ -53,6 +53,7 @@ TEST_F(SessionTableTest, AnotherDigestIsSeqReusedInEveryState) {
   const ClaimResult in_progress = table.Claim(Key(1, 1, 1, 78), At(0));
   EXPECT_EQ(RefusalOf(in_progress), Reason::kSeqReused);
   EXPECT_FALSE(in_progress.kept);
+  EXPECT_NE(in_progress.status.message().find("client 'test'"), absl::string_view::npos);
   table.SettleApplied(SessionId(1), 1, "done", At(0));
   EXPECT_EQ(RefusalOf(table.Claim(Key(1, 1, 1, 78), At(0))), Reason::kSeqReused);
   ASSERT_EQ(table.Claim(Key(1, 2), At(0)).kind, Kind::kFresh);
