@@ -45,7 +45,7 @@ struct PairsToL1 {
   static HWY_INLINE void Request(const void* line) { __builtin_prefetch(line, 0, 3); }
 };
 
-template <bool kWeighted, class T>
+template <class T>
 struct BagInputs {
   const T* rows;  // at the group's first column
   int64_t dim;
@@ -56,9 +56,10 @@ struct BagInputs {
   int64_t tail;
 };
 
-// The fold of ids [begin, end), at most one chunk, from +0 over kVectors vectors of columns.
+// The fold of ids [begin, end), at most one chunk, from +0 over kVectors vectors of columns. A weight of 1 changes no
+// bit, so code for weights serves bags without where speed does not matter.
 template <int kVectors, bool kWeighted, class Mode, class D, class T>
-HWY_INLINE void SumChunk(D d, const BagInputs<kWeighted, T>& in, int64_t begin, int64_t end, hn::Vec<D>* sums) {
+HWY_INLINE void SumChunk(D d, const BagInputs<T>& in, int64_t begin, int64_t end, hn::Vec<D>* sums) {
   constexpr int kElements = static_cast<int>(hn::MaxLanes(D()));
   constexpr int kBytes = kElements * static_cast<int>(sizeof(T));
   constexpr int kEvery = Mode::kStepBytes > kBytes ? Mode::kStepBytes / kBytes : 1;
@@ -68,7 +69,7 @@ HWY_INLINE void SumChunk(D d, const BagInputs<kWeighted, T>& in, int64_t begin, 
     const T* const row = in.rows + in.ids[j] * in.dim;
     const auto* const next =
         reinterpret_cast<const char*>(in.rows + in.ids[std::min(j + in.ahead, in.last_id)] * in.dim);
-    const auto weight = hn::Set(d, kWeighted ? in.weights[j] : 1.0f);
+    const auto weight = hn::Set(d, kWeighted && in.weights != nullptr ? in.weights[j] : 1.0f);
     HWY_UNROLL(16)
     for (int v = 0; v < kVectors; ++v) {
       if (v % kEvery == 0) {
@@ -83,18 +84,18 @@ HWY_INLINE void SumChunk(D d, const BagInputs<kWeighted, T>& in, int64_t begin, 
   }
 }
 
-// The same, out of line: `sums` lies in memory.
+// The same out of line, for long bags. Inlined a second time it slows short bags by a tenth.
 template <int kVectors, bool kWeighted, class Mode, class D, class T>
-HWY_NOINLINE void SumChunkToMemory(D d, const BagInputs<kWeighted, T>& in, int64_t begin, int64_t end,
-                                   hn::Vec<D>* sums) {
+HWY_NOINLINE void SumChunkToMemory(D d, const BagInputs<T>& in, int64_t begin, int64_t end, hn::Vec<D>* sums) {
   hn::Vec<D> chunk[kVectors];
   SumChunk<kVectors, kWeighted, Mode>(d, in, begin, end, chunk);
   for (int v = 0; v < kVectors; ++v) sums[v] = chunk[v];
 }
 
-// A bag of more than one chunk: the fold over its chunk sums.
+// The fold of a bag: its chunk sums, added in order.
 template <int kVectors, bool kWeighted, class Mode, class D, class T>
-HWY_INLINE void SumLongBag(D d, const BagInputs<kWeighted, T>& in, int64_t begin, int64_t end, hn::Vec<D>* sums) {
+HWY_INLINE void SumBag(D d, const BagInputs<T>& in, int64_t begin, int64_t end, hn::Vec<D>* sums) {
+  if (end - begin <= kFoldChunk) return SumChunk<kVectors, kWeighted, Mode>(d, in, begin, end, sums);
   hn::Vec<D> total[kVectors], chunk[kVectors];
   SumChunkToMemory<kVectors, kWeighted, Mode>(d, in, begin, begin + kFoldChunk, total);
   for (int64_t at = begin + kFoldChunk; at < end; at += kFoldChunk) {
@@ -143,13 +144,13 @@ template <int kVectors, bool kWeighted, class Mode, class D, class T>
 HWY_NOINLINE void PoolBags(const ColumnGroup group, int64_t bag_begin, int64_t bag_end) {
   const D d;
   const PooledLookupTask& task = *group.task;
-  const BagInputs<kWeighted, T> in = {.rows = static_cast<const T*>(task.table.rows) + group.column,
-                                      .dim = task.table.dim,
-                                      .ids = task.ids,
-                                      .weights = task.weights,
-                                      .last_id = group.last_id,
-                                      .ahead = group.ahead,
-                                      .tail = group.tail};
+  const BagInputs<T> in = {.rows = static_cast<const T*>(task.table.rows) + group.column,
+                           .dim = task.table.dim,
+                           .ids = task.ids,
+                           .weights = task.weights,
+                           .last_id = group.last_id,
+                           .ahead = group.ahead,
+                           .tail = group.tail};
   const int64_t* const offsets = task.offsets;
   const int64_t* const divisors = task.divisors;
   const ElementType out_type = task.out_type;
@@ -159,14 +160,11 @@ HWY_NOINLINE void PoolBags(const ColumnGroup group, int64_t bag_begin, int64_t b
   for (int64_t b = bag_begin; b < bag_end; ++b, out += stride_bytes) {
     const int64_t begin = offsets[b], end = offsets[b + 1];
     hn::Vec<D> sums[kVectors];
-    if (end - begin <= kFoldChunk) {
-      SumChunk<kVectors, kWeighted, Mode>(d, in, begin, end, sums);
-    } else {
-      SumLongBag<kVectors, kWeighted, Mode>(d, in, begin, end, sums);
-    }
+    SumBag<kVectors, kWeighted, Mode>(d, in, begin, end, sums);
     const int64_t divisor = divide_by_length ? end - begin : divisors != nullptr ? divisors[b] : 1;
     if (divisor > 1) {
       const auto by = hn::Set(d, static_cast<float>(divisor));
+      HWY_UNROLL(16)
       for (int v = 0; v < kVectors; ++v) sums[v] = hn::Div(sums[v], by);
     }
     StoreBag<kVectors>(d, sums, group, out_type, out);
@@ -178,7 +176,7 @@ template <bool kWeighted, class T>
 constexpr int MaxGroup() {
   if (HWY_TARGET == HWY_AVX3) return 16;
   if (HWY_TARGET == HWY_AVX2) return kWeighted || sizeof(T) != 4 ? 8 : 16;
-  return HWY_TARGET == HWY_SSE4 ? 8 : 4;
+  return 4;
 }
 
 // Runs a group of `vectors`: 16, 8, 4, 2 or 1, at most kMax.
@@ -219,44 +217,46 @@ HWY_NOINLINE void PoolWideRows(ColumnGroup group, int64_t bag_begin, int64_t bag
 }
 
 // Rows narrower than a vector: one or two vectors of the largest power of two that fits.
-template <int kElements, bool kWeighted, class Mode, class T>
+template <int kElements, class T>
 HWY_INLINE void PoolNarrowRows(ColumnGroup group, int64_t bag_begin, int64_t bag_end) {
   using D = hn::CappedTag<float, kElements>;
   const int dim = group.task->table.dim;
   if constexpr (kElements > 1) {
-    if (dim < kElements) return PoolNarrowRows<kElements / 2, kWeighted, Mode, T>(group, bag_begin, bag_end);
+    if (dim < kElements) return PoolNarrowRows<kElements / 2, T>(group, bag_begin, bag_end);
   }
   group.column = 0;
   group.tail = dim - kElements;
   group.stream = false;
   if (dim == kElements) {
-    PoolBags<1, kWeighted, Mode, D, T>(group, bag_begin, bag_end);
+    PoolBags<1, true, LinesToL2, D, T>(group, bag_begin, bag_end);
   } else {
-    PoolBags<2, kWeighted, Mode, D, T>(group, bag_begin, bag_end);
+    PoolBags<2, true, LinesToL2, D, T>(group, bag_begin, bag_end);
   }
 }
 
+// Code is generated for what its target meets: requests in pairs on AVX2 (Zen 1 and 2), code of its own for bags
+// without weights on AVX2 and AVX3.
+constexpr bool kFastTarget = HWY_TARGET == HWY_AVX3 || HWY_TARGET == HWY_AVX2;
+
 template <bool kWeighted, class T>
-void PoolTyped(const ColumnGroup& group, int64_t bag_begin, int64_t bag_end) {
-  if constexpr (kLanes > 1) {
-    if (group.task->table.dim < kLanes) {
-      return PoolNarrowRows<kLanes / 2, kWeighted, LinesToL2, T>(group, bag_begin, bag_end);
+void PoolRows(const ColumnGroup& group, int64_t bag_begin, int64_t bag_end) {
+  if constexpr (HWY_TARGET == HWY_AVX2) {
+    if (Policy().row_prefetch == RowPrefetch::kPairsToL1) {
+      return PoolWideRows<kWeighted, PairsToL1, T>(group, bag_begin, bag_end);
     }
   }
-  if (Policy().row_prefetch == RowPrefetch::kLinesToL2) {
-    PoolWideRows<kWeighted, LinesToL2, T>(group, bag_begin, bag_end);
-  } else {
-    PoolWideRows<kWeighted, PairsToL1, T>(group, bag_begin, bag_end);
-  }
+  PoolWideRows<kWeighted, LinesToL2, T>(group, bag_begin, bag_end);
 }
 
 template <class T>
 void PoolRange(const ColumnGroup& group, int64_t bag_begin, int64_t bag_end) {
-  if (group.task->weights != nullptr) {
-    PoolTyped<true, T>(group, bag_begin, bag_end);
-  } else {
-    PoolTyped<false, T>(group, bag_begin, bag_end);
+  if constexpr (kLanes > 1) {
+    if (group.task->table.dim < kLanes) return PoolNarrowRows<kLanes / 2, T>(group, bag_begin, bag_end);
   }
+  if constexpr (kFastTarget) {
+    if (group.task->weights == nullptr) return PoolRows<false, T>(group, bag_begin, bag_end);
+  }
+  PoolRows<true, T>(group, bag_begin, bag_end);
 }
 
 void PoolPiece(const PooledLookupTask& task, int64_t bag_begin, int64_t bag_end, bool stream) {
