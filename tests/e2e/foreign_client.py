@@ -1,6 +1,7 @@
 """A client that knows only the .proto files: plain grpcio with stock options does everything a trainer needs.
 
 usage: foreign_client.py EMBPS_SERVER PROTO_DIR   (starts the server binary itself, on a free port)"""
+
 import pathlib
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def frames(message, header, tensors):
     first = True
     for name, data in tensors:
         for begin in range(0, len(data), FRAME_BYTES):
-            frame = message(**{name: data[begin:begin + FRAME_BYTES]})
+            frame = message(**{name: data[begin : begin + FRAME_BYTES]})
             if first:
                 frame.header.CopyFrom(header)
                 first = False
@@ -41,7 +42,16 @@ def frames(message, header, tensors):
 
 class ForeignClient:
     def __init__(self, address):
-        from embps.v1 import embedding_pb2, embedding_pb2_grpc, stats_pb2, stats_pb2_grpc, table_pb2, table_pb2_grpc, types_pb2
+        from embps.v1 import (
+            embedding_pb2,
+            embedding_pb2_grpc,
+            stats_pb2,
+            stats_pb2_grpc,
+            table_pb2,
+            table_pb2_grpc,
+            types_pb2,
+        )
+
         self.pb, self.tables_pb, self.types = embedding_pb2, table_pb2, types_pb2
         channel = grpc.insecure_channel(address)
         grpc.channel_ready_future(channel).result(timeout=30)
@@ -65,13 +75,24 @@ class ForeignClient:
         self.table = reply.tables[0].table
 
     def feature(self, batch_size, pooling):
-        return self.pb.Feature(table_uid=self.table.table_uid, placement_version=self.table.placement_version,
-                               batch_size=batch_size, pooling=pooling, id_type=self.types.ID_TYPE_INT64, dim=DIM)
+        return self.pb.Feature(
+            table_uid=self.table.table_uid,
+            placement_version=self.table.placement_version,
+            batch_size=batch_size,
+            pooling=pooling,
+            id_type=self.types.ID_TYPE_INT64,
+            dim=DIM,
+        )
 
     def read_rows(self, ids):
-        reply = self.tables.ReadRows(self.tables_pb.ReadRowsRequest(
-            table_uid=self.table.table_uid, placement_version=self.table.placement_version,
-            ids=np.asarray(ids, "<i8").tobytes()), timeout=30)
+        reply = self.tables.ReadRows(
+            self.tables_pb.ReadRowsRequest(
+                table_uid=self.table.table_uid,
+                placement_version=self.table.placement_version,
+                ids=np.asarray(ids, "<i8").tobytes(),
+            ),
+            timeout=30,
+        )
         return np.frombuffer(reply.rows, "<f4").reshape(-1, DIM).copy()
 
     def lookup_header(self, lengths, ids, pooling):
@@ -80,8 +101,12 @@ class ForeignClient:
         return header
 
     def lookup(self, lengths, ids, pooling):
-        reply = self.data.Lookup(self.pb.LookupRequest(header=self.lookup_header(lengths, ids, pooling),
-                                                       lengths=lengths.tobytes(), ids=ids.tobytes()), timeout=30)
+        reply = self.data.Lookup(
+            self.pb.LookupRequest(
+                header=self.lookup_header(lengths, ids, pooling), lengths=lengths.tobytes(), ids=ids.tobytes()
+            ),
+            timeout=30,
+        )
         return self.assemble([reply], len(lengths))
 
     def lookup_stream(self, lengths, ids, pooling):
@@ -98,7 +123,7 @@ class ForeignClient:
             for run in reply.runs:
                 assert (run.first_feature, run.feature_count, run.dim) == (0, 1, DIM)
                 count = run.row_count * run.dim
-                out[run.row_begin:run.row_begin + run.row_count] = values[at:at + count].reshape(-1, DIM)
+                out[run.row_begin : run.row_begin + run.row_count] = values[at : at + count].reshape(-1, DIM)
                 at += count
             assert at == len(values)
         assert not np.isnan(out).any()
@@ -114,8 +139,12 @@ class ForeignClient:
         return header
 
     def push(self, lengths, ids, grads, pooling):
-        request = self.pb.PushGradRequest(header=self.push_header(lengths, ids, pooling), lengths=lengths.tobytes(),
-                                          ids=ids.tobytes(), grads=grads.tobytes())
+        request = self.pb.PushGradRequest(
+            header=self.push_header(lengths, ids, pooling),
+            lengths=lengths.tobytes(),
+            ids=ids.tobytes(),
+            grads=grads.tobytes(),
+        )
         return self.data.PushGrad(request, timeout=30), self.data.PushGrad(request, timeout=30)
 
     def push_stream(self, lengths, ids, grads, pooling):
@@ -147,7 +176,9 @@ def run(client, random):
     np.testing.assert_allclose(client.lookup(lengths, ids, types.POOLING_SUM), pooled(table, lengths, ids), atol=1e-6)
 
     lengths, ids = batch(60_000, 8)  # 3.8 MB of rows back, 2.4 MB of ids up
-    np.testing.assert_allclose(client.lookup_stream(lengths, ids, types.POOLING_SUM), pooled(table, lengths, ids), atol=1e-6)
+    np.testing.assert_allclose(
+        client.lookup_stream(lengths, ids, types.POOLING_SUM), pooled(table, lengths, ids), atol=1e-6
+    )
 
     lengths, ids = batch(40, 4)
     grads = random.integers(-4, 5, (40, DIM)).astype("<f4")
@@ -174,7 +205,9 @@ def run(client, random):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         generate_stubs(folder)
-        server = subprocess.Popen([SERVER, "--listen=127.0.0.1:0", "--ranks_per_node=2"], stdout=subprocess.PIPE, text=True)
+        server = subprocess.Popen(
+            [SERVER, "--listen=127.0.0.1:0", "--ranks_per_node=2"], stdout=subprocess.PIPE, text=True
+        )
         try:
             address = server.stdout.readline().split("address=")[1].split()[0]
             run(ForeignClient(address), np.random.default_rng(7))
