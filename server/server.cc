@@ -80,6 +80,7 @@ v1::Limits AdvertisedLimits(const ServerConfig& config) {
 FlowOptions FlowOptionsOf(const ServerOptions& options) {
   const ServerConfig& config = options.config;
   FlowOptions flow;
+  flow.version = EMBPS_VERSION;
   flow.cluster_id = config.cluster_id;
   flow.node_index = static_cast<int>(config.node_index);
   flow.ranks_per_node = RanksPerNode(config);
@@ -242,6 +243,7 @@ void ServerImpl::ConnectRanks() {
 void ServerImpl::FillCores() {
   flows_.options = FlowOptionsOf(options_);
   flows_.server_incarnation = RandomNonzero64();
+  flows_.started = clock_.Now();
   flows_.backend = backend_.get();
   flows_.sequencer = sequencer_.get();
   for (const auto& collective : collectives_) flows_.collectives.push_back(collective.get());

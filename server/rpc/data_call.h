@@ -35,10 +35,11 @@ class DataCall : public CallBase<Reactor, Derived> {
   void OnCancel() override {
     cancelled_.store(true);
     const bool waited = LeaveLines();
-    if (const std::shared_ptr<FlowType> flow = this->flow(); flow != nullptr) {
-      started_.load() ? derived().CancelFlow(*flow) : DropFlow();
-    }
+    // First, so that a flow that is cut short finds the call closed.
     this->Close(absl::CancelledError("cancelled"), waited ? CallOutcome::kExpiredBeforeStart : CallOutcome::kFailed);
+    const std::shared_ptr<FlowType> flow = this->flow();
+    if (flow != nullptr && started_.load()) derived().CancelFlow(*flow);
+    if (!started_.load()) DropFlow();
   }
 
   void OnDone() override {

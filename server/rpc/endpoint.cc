@@ -3,10 +3,10 @@
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/resource_quota.h>
 
+#include <algorithm>
 #include <utility>
 
-#include "absl/strings/match.h"
-#include "absl/strings/str_cat.h"
+#include "proto/base/status_macros.h"
 
 namespace embps {
 namespace {
@@ -15,8 +15,6 @@ constexpr int kKeepaliveMs = 60'000;         // an idle peer is asked whether it
 constexpr int kKeepaliveTimeoutMs = 20'000;  // and is gone if it does not answer in time
 
 void SetChannelArguments(const EndpointOptions& options, grpc::ServerBuilder& builder) {
-  // A second process on our port would silently take half of the clients.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, options.max_streams_per_connection);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
@@ -41,9 +39,10 @@ void BoundThreads(const EndpointOptions& options, grpc::ServerBuilder& builder) 
   builder.SetResourceQuota(quota);
 }
 
-std::string BoundAddress(const std::string& address, int port) {
-  if (absl::StartsWith(address, "unix:")) return address;
-  return absl::StrCat(address.substr(0, address.rfind(':')), ":", port);
+// First descriptor that is one too many. Some are kept back for everything that is no connection.
+int FirstRefusedFd(const EndpointOptions& options) {
+  constexpr int kReserve = 64;
+  return std::min(options.max_connections + kReserve, std::max(kReserve, RaiseFileLimit() - kReserve));
 }
 
 }  // namespace
@@ -57,17 +56,24 @@ absl::StatusOr<std::unique_ptr<Endpoint>> Endpoint::Listen(const EndpointOptions
   SetChannelArguments(options, builder);
   RefuseCompression(builder);
   BoundThreads(options, builder);
-  std::vector<int> ports(options.addresses.size());
-  for (size_t i = 0; i < ports.size(); ++i) {
-    builder.AddListeningPort(options.addresses[i], grpc::InsecureServerCredentials(), &ports[i]);
+  std::vector<ListenSocket> sockets;
+  for (const std::string& address : options.addresses) {
+    EMBPS_ASSIGN_OR_RETURN(ListenSocket socket, ListenSocket::Bind(address));
+    sockets.push_back(std::move(socket));
   }
   std::unique_ptr<Endpoint> endpoint(new Endpoint);
+  for (const ListenSocket& socket : sockets) endpoint->addresses_.push_back(socket.address());
+  endpoint->acceptor_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   endpoint->server_ = builder.BuildAndStart();
-  for (size_t i = 0; i < ports.size(); ++i) {
-    if (ports[i] == 0) return absl::UnavailableError(absl::StrCat("cannot listen on ", options.addresses[i]));
-    endpoint->addresses_.push_back(BoundAddress(options.addresses[i], ports[i]));
-  }
   if (endpoint->server_ == nullptr) return absl::UnavailableError("the gRPC server does not start");
+  const auto hand_over = [acceptor = endpoint->acceptor_.get()](int listener_fd, int fd) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters connection;
+    connection.listener_fd = listener_fd;
+    connection.fd = fd;
+    acceptor->HandleNewConnection(&connection);
+  };
+  endpoint->accept_loop_ = std::make_unique<AcceptLoop>(std::move(sockets), FirstRefusedFd(options), hand_over);
   return endpoint;
 }
 
@@ -75,6 +81,7 @@ Endpoint::~Endpoint() { Shutdown(std::chrono::system_clock::now()); }
 
 void Endpoint::Shutdown(std::chrono::system_clock::time_point deadline) {
   if (server_ == nullptr) return;
+  accept_loop_.reset();
   server_->Shutdown(deadline);
   server_->Wait();
   server_.reset();

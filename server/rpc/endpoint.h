@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "server/rpc/listener.h"
 
 namespace embps {
 
@@ -19,7 +20,7 @@ struct EndpointOptions {
   int64_t memory_quota_bytes = 256 << 20;  // of gRPC's own buffers: the backstop behind our admission
   int max_threads = 32;                    // that gRPC may start
   int max_streams_per_connection = 16384;
-  int max_connections = 4096;
+  int max_connections = 4096;  // further ones are closed at once; less if the system allows fewer open files
 };
 
 class Endpoint {
@@ -41,7 +42,9 @@ class Endpoint {
   Endpoint() = default;
 
   std::vector<std::string> addresses_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> acceptor_;
   std::unique_ptr<grpc::Server> server_;  // null once shut down
+  std::unique_ptr<AcceptLoop> accept_loop_;
 };
 
 }  // namespace embps

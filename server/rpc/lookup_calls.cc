@@ -54,11 +54,11 @@ void LookupCall::Run(std::shared_ptr<LookupFlow> flow, StartQueue::Slot slot) {
 void LookupCall::Computed(const absl::Status& status) {
   if (!status.ok()) return Fail(status);
   const std::shared_ptr<LookupFlow> flow = this->flow();
-  if (flow == nullptr) return;
+  // A cancelled flow may have left out blocks; whoever cancels it closes the call first.
+  if (flow == nullptr || !ClaimFinish()) return;
   auto response = ResponseOf<v1::LookupResponse>(flow->reply_info());
   wire::OutBulk blocks{.index = wire::kBlocks, .pieces = {}};
   for (int i = 0; i < flow->block_count(); ++i) AddBlock(flow->TakeBlock(i), response, blocks);
-  if (!ClaimFinish()) return;
   *reply_ = Encode(response, std::move(blocks), *core().slices);
   Finish(grpc::Status::OK);
 }

@@ -23,8 +23,8 @@ struct RpcCore {
   CallTracker* calls = nullptr;
   SliceLedger* slices = nullptr;
   Stats* stats = nullptr;
-  int64_t max_unary_bytes = 0;                 // payload
-  int64_t max_frame_bytes = 0;                 // payload
+  int64_t max_unary_bytes = 0;  // payload
+  int64_t max_frame_bytes = 0;  // payload
 };
 
 }  // namespace embps
