@@ -69,7 +69,7 @@ wire::RequestEncoder LookupOp::EncoderOf(int node) const {
   v1::LookupHeader header;
   std::vector<wire::FeatureArrays> arrays;
   for (const RoutedFeature& part : routed_.nodes[static_cast<size_t>(node)]) {
-    *header.add_features() = FeatureOf(shape_, part, node);
+    *header.add_features() = FeatureOf(shape_, part);
     arrays.push_back(ArraysOf(part));
   }
   header.set_output_dtype(ToProto(merger_->TypeOf(node)));

@@ -188,7 +188,7 @@ wire::RequestEncoder PushOp::EncoderOf(int node) {
   if (by_token) header.set_lookup_token(input_.options.token->nodes[static_cast<size_t>(node)].token);
   std::vector<wire::FeatureArrays> arrays;
   for (const RoutedFeature& part : (*routed)->nodes[static_cast<size_t>(node)]) {
-    *header.add_features() = FeatureOf(shape_, part, node);
+    *header.add_features() = FeatureOf(shape_, part);
     arrays.push_back(ArraysOf(part));
     arrays.back().grads = gradients_->ViewOf(node, part, (*routed)->outputs[part.output]);
   }

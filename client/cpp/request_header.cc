@@ -14,7 +14,7 @@ wire::FeatureArrays ArraysOf(const RoutedFeature& part) {
   return arrays;
 }
 
-v1::Feature FeatureOf(const BatchShape& shape, const RoutedFeature& part, int node) {
+v1::Feature FeatureOf(const BatchShape& shape, const RoutedFeature& part) {
   const AttachedTable& table = *shape.outputs[part.output].table;
   v1::Feature feature;
   feature.set_table_uid(table.table.table_uid());
@@ -22,8 +22,9 @@ v1::Feature FeatureOf(const BatchShape& shape, const RoutedFeature& part, int no
   feature.set_batch_size(static_cast<uint32_t>(part.bag_count));
   feature.set_pooling(ToProto(table.pooling));
   feature.set_id_type(table.table.spec().id_type());
-  feature.set_dim(table.layout.DimOf(node));
-  feature.set_split_bags(!part.bag_sizes.empty());
+  feature.set_dim(table.layout.dim());
+  // Also where no bag is left to have a size.
+  feature.set_split_bags(table.layout.rows_split_over_nodes() && table.pooling == Pooling::kMean);
   return feature;
 }
 

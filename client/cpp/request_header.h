@@ -31,7 +31,7 @@ namespace client {
 
 // Of features[i] of a header, without gradients.
 wire::FeatureArrays ArraysOf(const RoutedFeature& part);
-v1::Feature FeatureOf(const BatchShape& shape, const RoutedFeature& part, int node);
+v1::Feature FeatureOf(const BatchShape& shape, const RoutedFeature& part);
 
 // Binds a token to its batch.
 uint64_t BatchDigest(const BatchShape& shape, const KjtView& kjt);

@@ -100,8 +100,9 @@ absl::StatusOr<FakeServer::Table*> FakeServer::CheckFeature(const v1::Feature& f
     if (table.stored.placement_version() != feature.placement_version()) {
       return MakeError(Reason::kPlanStale, "another placement version");
     }
-    if (static_cast<size_t>(feature.dim()) != ColumnsOf(table).size()) {
-      return MakeError(Reason::kDimMismatch, "dim is not the node's");
+    if (feature.dim() != table.layout.dim()) return MakeError(Reason::kDimMismatch, "dim is not the table's");
+    if (table.layout.rows_split_over_nodes() && feature.pooling() == v1::POOLING_MEAN && !feature.split_bags()) {
+      return MakeError(Reason::kBadJaggedLayout, "MEAN over nodes needs split_bags");
     }
     if (feature.id_type() != table.stored.spec().id_type()) return MakeError(Reason::kDtypeUnsupported, "id_type");
     if (!table.layout.OwnsShard(node_)) return MakeError(Reason::kBadJaggedLayout, "this node owns no shard");
