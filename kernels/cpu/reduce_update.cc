@@ -44,11 +44,8 @@ class PieceUpdate {
                  .rounding = task.rounding,
                  .scratch = scratch,
                  .prefetch_to_l2 = Policy().row_prefetch == RowPrefetch::kLinesToL2},
-        batch_rows_(std::clamp<int64_t>(Policy().update_ahead_rows, 1, BatchRows(task.table.dim))) {
-    WithElementType(task.table.type, [&](auto* type) {
-      update_batch_ = PickRule<std::remove_pointer_t<decltype(type)>>(task.optimizer, task.table.dim);
-    });
-  }
+        batch_rows_(std::clamp<int64_t>(Policy().update_ahead_rows, 1, BatchRows(task.table.dim))),
+        update_batch_(PickRule(task.optimizer, task.table)) {}
 
   UpdateCounts Run(int64_t begin, int64_t end) {
     UpdateCounts counts;
@@ -135,7 +132,7 @@ class PieceUpdate {
   const PlanOccurrence* const occurrences_;
   const UpdateContext context_;
   const int64_t batch_rows_;
-  UpdateBatchFn update_batch_ = nullptr;
+  const UpdateBatchFn update_batch_;
   int64_t next_key_ = 0;
   GradientChunk chunk_;
 };

@@ -8,233 +8,28 @@
 #endif
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
-#include <cstring>
 #include <limits>
 
+#include "kernels/cpu/row_rounding-inl.h"
 #include "kernels/cpu/row_update.h"
-#include "kernels/cpu/simd-inl.h"
+#include "kernels/cpu/row_vectors-inl.h"
 #include "kernels/math/host_device.h"
-#include "kernels/math/philox.h"
-#include "kernels/math/rounding.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace embps::kernels::cpu::HWY_NAMESPACE {
 #include "kernels/math/optimizer_rules.inc"
 
-using VF = hn::Vec<FullTag>;
-
-struct VectorMath {
-  using V = VF;
-  static HWY_INLINE V Set(float x) { return hn::Set(FullTag(), x); }
-  static HWY_INLINE V Add(V a, V b) { return hn::Add(a, b); }
-  static HWY_INLINE V Sub(V a, V b) { return hn::Sub(a, b); }
-  static HWY_INLINE V Mul(V a, V b) { return hn::Mul(a, b); }
-  static HWY_INLINE V Div(V a, V b) { return hn::Div(a, b); }
-  static HWY_INLINE V Sqrt(V a) { return hn::Sqrt(a); }
-};
-
-// The first `count` elements, then zeros.
-template <class T>
-HWY_INLINE VF LoadSome(const T* from, int64_t count) {
-  const FullTag d;
-  if (count >= kLanes) return LoadElements(d, from);
-  alignas(64) T some[kLanes] = {};
-  std::memcpy(some, from, count * sizeof(T));
-  return LoadElements(d, some);
-}
-
-template <class T, class Store>
-HWY_INLINE void StoreSome(T* to, int64_t count, Store store) {
-  if (count >= kLanes) return store(to);
-  alignas(64) T some[kLanes];
-  store(some);
-  std::memcpy(to, some, count * sizeof(T));
-}
-
-// An array of vectors over D: kVectors of them in registers, or (0) any number in scratch.
-template <int kVectors>
-class RowVectors {
- public:
-  explicit RowVectors(float*) {}
-  HWY_INLINE VF Get(int64_t i) const { return vectors_[i]; }
-  HWY_INLINE void Set(int64_t i, VF v) { vectors_[i] = v; }
-
- private:
-  VF vectors_[kVectors];
-};
-template <>
-class RowVectors<0> {
- public:
-  explicit RowVectors(float* scratch) : scratch_(scratch) {}
-  HWY_INLINE VF Get(int64_t i) const { return hn::Load(FullTag(), scratch_ + i * kLanes); }
-  HWY_INLINE void Set(int64_t i, VF v) { hn::Store(v, FullTag(), scratch_ + i * kLanes); }
-
- private:
-  float* scratch_;
-};
-
-// a[j] += a[j + lanes / 2], then lanes / 4, ... down to one lane.
-template <class D>
-HWY_INLINE float HalvingLaneSum(D d, hn::Vec<D> v) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::GetLane(v);
-#else
-  if constexpr (hn::MaxLanes(D()) > 4) {
-    const hn::Half<D> half;
-    return HalvingLaneSum(half, hn::Add(hn::LowerHalf(half, v), hn::UpperHalf(half, v)));
-  } else {
-    v = hn::Add(v, hn::Shuffle1032(v));
-    return hn::GetLane(hn::Add(v, hn::Shuffle2301(v)));
-  }
-#endif
-}
-
-// The halving tree over `count` vectors of terms >= 0, which it overwrites. Absent terms count as +0: adding it to a
-// term changes nothing.
-template <int kVectors>
-HWY_INLINE float HalvingSum(RowVectors<kVectors>& terms, int64_t count) {
-  if constexpr (kVectors > 0) {
-    static_assert(std::has_single_bit(static_cast<unsigned>(kVectors)));
-    HWY_UNROLL(8)
-    for (int half = kVectors / 2; half >= 1; half /= 2) {
-      HWY_UNROLL(16)
-      for (int i = 0; i < half; ++i) terms.Set(i, hn::Add(terms.Get(i), terms.Get(i + half)));
-    }
-  } else {
-    for (auto half = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(count)) / 2); half >= 1; half /= 2) {
-      for (int64_t i = 0; i + half < count; ++i) terms.Set(i, hn::Add(terms.Get(i), terms.Get(i + half)));
-      count = std::min(count, half);
-    }
-  }
-  return HalvingLaneSum(FullTag(), terms.Get(0));
-}
-
-// The blocks first, first + 1, ... of a row's random bits, `count` rounded up to whole vectors of them.
-HWY_INLINE void FillPhiloxBlocks(PhiloxBlock counter, uint64_t key, uint32_t first, uint32_t count, uint64_t* words) {
-#if HWY_TARGET == HWY_SCALAR
-  for (uint32_t block = 0; block < count; ++block) {
-    counter.word[3] = first + block;
-    const PhiloxBlock bits = Philox4x32(counter, key);
-    std::memcpy(words + 2 * block, bits.word, sizeof(bits.word));
-  }
-#else
-  // philox.h's rounds on 32-bit words in 64-bit lanes, one block per lane.
-  const hn::ScalableTag<uint64_t> d;
-  const hn::Repartition<uint32_t, decltype(d)> d32;
-  const auto low_half = hn::Set(d, uint64_t{0xffffffffu});
-  for (uint32_t block = 0; block < count; block += hn::Lanes(d)) {
-    auto c0 = hn::Set(d, counter.word[0]), c1 = hn::Set(d, counter.word[1]), c2 = hn::Set(d, counter.word[2]);
-    auto c3 = hn::Iota(d, first + block);
-    auto key0 = static_cast<uint32_t>(key), key1 = static_cast<uint32_t>(key >> 32);
-    for (int round = 0; round < kPhiloxRounds; ++round) {
-      const auto product0 = hn::MulEven(hn::BitCast(d32, c0), hn::Set(d32, kPhiloxMultiplier0));
-      const auto product1 = hn::MulEven(hn::BitCast(d32, c2), hn::Set(d32, kPhiloxMultiplier1));
-      c0 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product1), c1), hn::Set(d, key0));
-      c2 = hn::Xor(hn::Xor(hn::ShiftRight<32>(product0), c3), hn::Set(d, key1));
-      c1 = hn::And(product1, low_half);
-      c3 = hn::And(product0, low_half);
-      key0 += kPhiloxWeyl0;
-      key1 += kPhiloxWeyl1;
-    }
-    hn::StoreInterleaved2(hn::Or(c0, hn::ShiftLeft<32>(c1)), hn::Or(c2, hn::ShiftLeft<32>(c3)), d, words + 2 * block);
-  }
-#endif
-}
-
-// RoundingBits for each of the row's columns; points to the first column's.
-inline HWY_NOINLINE const uint16_t* FillRandomBits(const UpdateContext& context, int64_t row) {
-  static_assert(std::endian::native == std::endian::little);  // words in memory are columns in order
-  const auto first_column = static_cast<uint32_t>(context.table.column_base);
-  const uint32_t first_block = first_column / kRoundingColumnsPerBlock;
-  const uint32_t end_block = (first_column + context.table.dim - 1) / kRoundingColumnsPerBlock + 1;
-  const auto global_row = static_cast<uint64_t>(context.table.row_base + row);
-  auto* const words = reinterpret_cast<uint64_t*>(context.scratch[UpdateScratch::kRandom]);
-  FillPhiloxBlocks(PhiloxCounter(global_row, context.rounding.step, 0), context.rounding.key, first_block,
-                   end_block - first_block, words);
-  return reinterpret_cast<const uint16_t*>(words) + first_column % kRoundingColumnsPerBlock;
-}
-
-// rounding.h's RoundToBfloat and RoundToHalf on vectors: to the 16 bits in the low half of each lane. `random` holds
-// r16 when stochastic.
-using VU = hn::Vec<U32<FullTag>>;
-HWY_INLINE VU RoundMagnitude(const Bfloat*, VU magnitude, bool stochastic, VU random) {
-  const U32<FullTag> du;
-  const VU odd = hn::And(hn::ShiftRight<16>(magnitude), hn::Set(du, 1u));
-  const VU bias = stochastic ? random : hn::Add(odd, hn::Set(du, 0x7fffu));
-  return hn::ShiftRight<16>(hn::Add(magnitude, bias));
-}
-
-HWY_INLINE VU RoundMagnitude(const Half*, VU magnitude, bool stochastic, VU random) {
-  const FullTag d;
-  const U32<FullTag> du;
-  const I32<FullTag> di;
-  const VF absolute = hn::BitCast(d, magnitude);
-  const VU odd = hn::And(hn::ShiftRight<13>(magnitude), hn::Set(du, 1u));
-  VU bias = hn::Add(odd, hn::Set(du, 0xfffu));
-  VU units = hn::Sub(hn::BitCast(du, hn::Add(absolute, hn::Set(d, 0.5f))), hn::Set(du, 0x3f000000u));
-  if (stochastic) {
-    bias = hn::And(random, hn::Set(du, 0x1fffu));
-    const VU scaled = hn::BitCast(du, hn::ConvertTo(di, hn::Mul(absolute, hn::Set(d, 0x1p40f))));
-    units = hn::ShiftRight<16>(hn::Add(scaled, random));
-  }
-  const VU normal = hn::ShiftRight<13>(hn::Sub(hn::Add(magnitude, bias), hn::Set(du, 0x38000000u)));
-  const auto small = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, 0x38800000));
-  return hn::IfThenElse(hn::RebindMask(du, small), units, normal);
-}
-
-HWY_INLINE uint32_t LargestBits(const Bfloat*) { return kLargestBfloat; }
-HWY_INLINE uint32_t LargestBits(const Half*) { return kLargestHalf; }
-
-// Writes the new row; returns the number of saturated elements.
-template <int kVectors>
-HWY_INLINE int64_t StoreRow(const UpdateContext& context, const RowVectors<kVectors>& x, int64_t, int64_t count,
-                            float* to) {
-  const int64_t dim = kVectors > 0 ? kVectors * kLanes : context.table.dim;
-  HWY_UNROLL(16)
-  for (int64_t i = 0; i < count; ++i) {
-    const VF v = x.Get(i);
-    StoreSome(to + i * kLanes, dim - i * kLanes, [&](float* p) HWY_ATTR { hn::StoreU(v, FullTag(), p); });
-  }
-  return 0;
-}
-
-template <int kVectors, class T>
-HWY_INLINE int64_t StoreRow(const UpdateContext& context, const RowVectors<kVectors>& x, int64_t row, int64_t count,
-                            T* to) {
-  const U32<FullTag> du;
-  const I32<FullTag> di;
-  const U16<FullTag> d16;
-  const int64_t dim = context.table.dim;
-  const bool stochastic = context.rounding.stochastic;
-  const uint16_t* const random = stochastic ? FillRandomBits(context, row) : nullptr;
-  int64_t saturated = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const VU bits = hn::BitCast(du, x.Get(i));
-    const VU r = stochastic ? hn::PromoteTo(du, hn::LoadU(d16, random + i * kLanes)) : hn::Zero(du);
-    const T* const type = nullptr;
-    const VU rounded = RoundMagnitude(type, hn::And(bits, hn::Set(du, 0x7fffffffu)), stochastic, r);
-    const VU largest = hn::Set(du, LargestBits(type));
-    const auto over = hn::Gt(hn::BitCast(di, rounded), hn::BitCast(di, largest));
-    const VU held = hn::IfThenElse(hn::RebindMask(du, over), largest, rounded);
-    const VU result = hn::Or(hn::And(hn::ShiftRight<16>(bits), hn::Set(du, 0x8000u)), held);
-    saturated += static_cast<int64_t>(hn::CountTrue(di, over));
-    StoreSome(to + i * kLanes, dim - i * kLanes,
-              [&](T* p) HWY_ATTR { hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di, result)), d16, &p->bits); });
-  }
-  return saturated;
-}
-
 HWY_INLINE bool IsFinite(float x) { return std::abs(x) <= std::numeric_limits<float>::max(); }
 
 // The memory of a row of the next batch. Its lines are requested between the vectors of the row being updated, because
 // some CPUs drop prefetches that come in a burst.
-template <class Rule, class T>
+template <class Rule, int kVectors>
 class RowAhead {
  public:
   HWY_INLINE RowAhead(const UpdateContext& context, int64_t row, int64_t dim)
-      : row_(reinterpret_cast<const char*>(static_cast<const T*>(context.table.rows) + row * dim)),
+      : element_bytes_(kVectors > 0 ? int64_t{sizeof(float)} : ElementBytes(context.table.type)),
+        row_(static_cast<const char*>(context.table.rows) + row * dim * element_bytes_),
         state0_(reinterpret_cast<const char*>(context.table.state0 + row * Width0(dim))),
         state1_(reinterpret_cast<const char*>(context.table.state1 + row * Width1(dim))),
         to_l2_(context.prefetch_to_l2) {
@@ -243,7 +38,7 @@ class RowAhead {
 
   // Requests the lines that lie beside vector i of the row being updated.
   HWY_INLINE void Request(int64_t i) const {
-    RequestLine(row_, i * kLanes * int64_t{sizeof(T)});
+    RequestLine(row_, i * kLanes * element_bytes_);
     if constexpr (Rule::kElementStates >= 1) RequestLine(state0_, i * kLanes * int64_t{sizeof(float)});
     if constexpr (Rule::kElementStates >= 2) RequestLine(state1_, i * kLanes * int64_t{sizeof(float)});
   }
@@ -263,6 +58,7 @@ class RowAhead {
     }
   }
 
+  int64_t element_bytes_;
   const char* row_;
   const char* state0_;
   const char* state1_;
@@ -272,18 +68,19 @@ class RowAhead {
 constexpr int64_t kRowUntouched = -1;
 
 // One row of one rule. kVectors: D in vectors, fixed at compile time, or 0 for any D.
-template <class Rule, class T, int kVectors>
+template <class Rule, int kVectors>
 class RowUpdate {
  public:
   HWY_INLINE RowUpdate(const UpdateContext& context, const OptimizerScalars& scalars, const RowItem& item,
-                       const RowAhead<Rule, T>& ahead)
+                       const RowAhead<Rule, kVectors>& ahead)
       : context_(context),
         s_(scalars),
         g_(item.gradient),
         row_(item.row),
         dim_(kVectors > 0 ? kVectors * kLanes : context.table.dim),
         vectors_(kVectors > 0 ? kVectors : (dim_ + kLanes - 1) / kLanes),
-        x_(static_cast<T*>(context.table.rows) + row_ * dim_),
+        is_fp32_(kVectors > 0 || context.table.type == ElementType::kFp32),
+        x_(is_fp32_ ? static_cast<float*>(context.table.rows) + row_ * dim_ : context.scratch[UpdateScratch::kDecoded]),
         state0_(Rule::kElementStates >= 1 ? context.table.state0 + row_ * dim_ : nullptr),
         state1_(Rule::kElementStates >= 2 ? context.table.state1 + row_ * dim_ : nullptr),
         new_x_(context.scratch[UpdateScratch::kRow]),
@@ -293,6 +90,7 @@ class RowUpdate {
 
   // The number of saturated elements, or kRowUntouched.
   HWY_INLINE int64_t Run() {
+    if (!is_fp32_) DecodeRow16(context_, row_, x_);
     float* const row_state = !Rule::kRowState           ? nullptr
                              : Rule::kElementStates > 0 ? context_.table.state1 + row_
                                                         : context_.table.state0 + row_;
@@ -306,14 +104,15 @@ class RowUpdate {
     if (s_.max_norm > 0) LimitNorm();
     if (!hn::AllTrue(FullTag(), hn::Eq(not_finite_, hn::Zero(FullTag())))) return kRowUntouched;
     if constexpr (Rule::kRowState) *row_state = start.state;
-    if constexpr (Rule::kElementStates >= 1) StoreState(new_state0_, state0_);
-    if constexpr (Rule::kElementStates >= 2) StoreState(new_state1_, state1_);
-    return StoreRow<kVectors>(context_, new_x_, row_, vectors_, x_);
+    if constexpr (Rule::kElementStates >= 1) StoreVectors(new_state0_, state0_);
+    if constexpr (Rule::kElementStates >= 2) StoreVectors(new_state1_, state1_);
+    if (!is_fp32_) return EncodeRow16(context_, row_, context_.scratch[UpdateScratch::kRow]);
+    StoreVectors(new_x_, x_);
+    return 0;
   }
 
  private:
-  template <class E>
-  HWY_INLINE VF Load(const E* from, int64_t i) const {
+  HWY_INLINE VF Load(const float* from, int64_t i) const {
     return LoadSome(from + i * kLanes, kVectors > 0 ? kLanes : dim_ - i * kLanes);
   }
 
@@ -391,7 +190,7 @@ class RowUpdate {
     return HalvingSum<kVectors>(terms, vectors_);
   }
 
-  HWY_INLINE void StoreState(const RowVectors<kVectors>& from, float* to) {
+  HWY_INLINE void StoreVectors(const RowVectors<kVectors>& from, float* to) {
     HWY_UNROLL(16)
     for (int64_t i = 0; i < vectors_; ++i) {
       const VF v = from.Get(i);
@@ -406,13 +205,14 @@ class RowUpdate {
   const int64_t row_;
   const int64_t dim_;
   const int64_t vectors_;
-  T* const x_;
+  const bool is_fp32_;
+  float* const x_;  // the row, or its fp32 copy
   float* const state0_;
   float* const state1_;
   RowVectors<kVectors> new_x_;
   RowVectors<kVectors> new_state0_;
   RowVectors<kVectors> new_state1_;
-  const RowAhead<Rule, T>& ahead_;
+  const RowAhead<Rule, kVectors>& ahead_;
   VF not_finite_ = hn::Zero(FullTag());
 };
 
@@ -420,15 +220,16 @@ class RowUpdate {
 using UpdateBatchFn = void (*)(const UpdateContext& context, const RowBatch& batch, const RowBatch& next,
                                UpdateCounts& counts);
 
-template <class Rule, class T, int kVectors>
+template <class Rule, int kVectors>
 HWY_NOINLINE void UpdateBatch(const UpdateContext& context, const RowBatch& batch, const RowBatch& next,
                               UpdateCounts& counts) {
   const OptimizerScalars scalars = context.scalars;
   const int64_t dim = kVectors > 0 ? kVectors * kLanes : context.table.dim;
   int64_t untouched = 0, saturated_values = 0;
   for (int64_t i = 0; i < batch.count; ++i) {
-    const RowAhead<Rule, T> ahead(context, next.items[std::min(i, std::max<int64_t>(next.count - 1, 0))].row, dim);
-    const int64_t saturated = RowUpdate<Rule, T, kVectors>(context, scalars, batch.items[i], ahead).Run();
+    const RowAhead<Rule, kVectors> ahead(context, next.items[std::min(i, std::max<int64_t>(next.count - 1, 0))].row,
+                                         dim);
+    const int64_t saturated = RowUpdate<Rule, kVectors>(context, scalars, batch.items[i], ahead).Run();
     untouched += saturated == kRowUntouched;
     saturated_values += std::max<int64_t>(saturated, 0);
   }
@@ -437,43 +238,43 @@ HWY_NOINLINE void UpdateBatch(const UpdateContext& context, const RowBatch& batc
   counts.values_saturated += saturated_values;
 }
 
-// Widths of 4, 8 and 16 vectors stay in registers where it pays: fp32 rows of the rules without element state.
-template <class Rule, class T>
-UpdateBatchFn PickWidth(int32_t dim) {
-  if constexpr (std::is_same_v<T, float> && Rule::kElementStates <= 1 && !Rule::kTrustRatio) {
-    switch (dim) {
+// Widths of 4, 8 and 16 vectors stay in registers.
+template <class Rule>
+UpdateBatchFn PickWidth(const TableView& table) {
+  if (table.type == ElementType::kFp32) {
+    switch (table.dim) {
       case 4 * kLanes:
-        return &UpdateBatch<Rule, T, 4>;
+        return &UpdateBatch<Rule, 4>;
       case 8 * kLanes:
-        return &UpdateBatch<Rule, T, 8>;
+        return &UpdateBatch<Rule, 8>;
       case 16 * kLanes:
-        return &UpdateBatch<Rule, T, 16>;
+        return &UpdateBatch<Rule, 16>;
     }
   }
-  return &UpdateBatch<Rule, T, 0>;
+  return &UpdateBatch<Rule, 0>;
 }
 
-template <class T>
-UpdateBatchFn PickRule(const Optimizer& optimizer, int32_t dim) {
+// The rules that most tables use are also compiled for fixed widths; each width costs seconds of build time.
+inline UpdateBatchFn PickRule(const Optimizer& optimizer, const TableView& table) {
   using A = VectorMath;
   switch (optimizer.type) {
     case OptimizerType::kSgd:
-      return PickWidth<SgdRule<A>, T>(dim);
+      return PickWidth<SgdRule<A>>(table);
     case OptimizerType::kAdagrad:
-      return PickWidth<AdagradRule<A>, T>(dim);
+      return PickWidth<AdagradRule<A>>(table);
     case OptimizerType::kRowwiseAdagrad:
-      return optimizer.weight_decay_mode == WeightDecayMode::kL2 ? PickWidth<RowwiseAdagradRule<A, true>, T>(dim)
-                                                                 : PickWidth<RowwiseAdagradRule<A, false>, T>(dim);
+      return optimizer.weight_decay_mode == WeightDecayMode::kL2 ? &UpdateBatch<RowwiseAdagradRule<A, true>, 0>
+                                                                 : PickWidth<RowwiseAdagradRule<A, false>>(table);
     case OptimizerType::kAdam:
-      return PickWidth<AdamRule<A, ElementMoments>, T>(dim);
+      return PickWidth<AdamRule<A, ElementMoments>>(table);
     case OptimizerType::kPartialRowwiseAdam:
-      return PickWidth<AdamRule<A, RowMoment>, T>(dim);
+      return &UpdateBatch<AdamRule<A, RowMoment>, 0>;
     case OptimizerType::kLamb:
-      return PickWidth<LambRule<A, ElementMoments>, T>(dim);
+      return &UpdateBatch<LambRule<A, ElementMoments>, 0>;
     case OptimizerType::kPartialRowwiseLamb:
-      return PickWidth<LambRule<A, RowMoment>, T>(dim);
+      return &UpdateBatch<LambRule<A, RowMoment>, 0>;
     case OptimizerType::kLarsSgd:
-      return PickWidth<LarsSgdRule<A>, T>(dim);
+      return &UpdateBatch<LarsSgdRule<A>, 0>;
   }
   EMBPS_CHECK(false);
 }

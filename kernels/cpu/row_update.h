@@ -18,7 +18,7 @@ inline constexpr int64_t BatchRows(int64_t dim) {
 // Scratch of one piece: arrays of `stride` floats (D rounded up to the widest vector), 64-byte aligned.
 class UpdateScratch {
  public:
-  enum Array { kChunk, kTerms0, kTerms1, kRow, kState0, kState1, kRandom, kArrays };
+  enum Array { kChunk, kTerms0, kTerms1, kDecoded, kRow, kState0, kState1, kRandom, kArrays };
 
   UpdateScratch(void* base, int64_t dim) : base_(static_cast<float*>(base)), stride_(StrideOf(dim)) {}
   float* operator[](Array array) const { return base_ + array * stride_; }
