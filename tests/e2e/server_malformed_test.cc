@@ -52,19 +52,23 @@ class RawCall {
     }
   }
 
-  absl::Status Send(const grpc::ByteBuffer& message, grpc::WriteOptions options = grpc::WriteOptions()) {
-    call_->WriteLast(message, options, Tag());
+  absl::Status Send(const grpc::ByteBuffer& message) {
+    call_->WriteLast(message, grpc::WriteOptions(), Tag());
     Next();
-    grpc::ByteBuffer reply;
-    do {
+    for (grpc::ByteBuffer reply;;) {
       call_->Read(&reply, Tag());
-    } while (Next());
+      if (!Next()) break;
+      std::vector<grpc::Slice> slices;
+      EXPECT_TRUE(reply.Dump(&slices).ok());
+      for (const grpc::Slice& slice : slices) replies_.append(slice.begin(), slice.end());
+    }
     grpc::Status status;
     call_->Finish(&status, Tag());
     Next();
     return ToAbsl(status);
   }
-  grpc::ClientContext& context() { return context_; }
+  // Everything that was received.
+  const std::string& replies() const { return replies_; }
 
  private:
   void* Tag() { return this; }
@@ -78,6 +82,7 @@ class RawCall {
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
   bool ok_ = false;
+  std::string replies_;
 };
 
 std::string PathOf(const MethodDescriptor* method) {
@@ -115,6 +120,15 @@ TEST_F(MalformedBytesTest, EveryMethodAnswersWithReasonAndMessageName) {
 TEST_F(MalformedBytesTest, UnknownMethodIsUnimplemented) {
   EXPECT_EQ(RawCall(client_.channel(), "/embps.v1.EmbeddingService/Nothing").Send(Buffer("")).code(),
             absl::StatusCode::kUnimplemented);
+}
+
+TEST_F(MalformedBytesTest, ReflectionListsTheServices) {
+  const std::string list_services("\x3a\x00", 2);
+  RawCall call(client_.channel(), "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo");
+  EXPECT_TRUE(call.Send(Buffer(list_services)).ok());
+  for (const char* service : {"embps.v1.EmbeddingService", "embps.v1.TableService", "grpc.health.v1.Health"}) {
+    EXPECT_THAT(call.replies(), HasSubstr(service));
+  }
 }
 
 TEST_F(MalformedBytesTest, DataCallsWithoutAHeaderAreMalformed) {

@@ -137,6 +137,76 @@ TEST_F(HeldLanesTest, F9_FiveThousandHeldCallsDoNotGrowTheThreads) {
   EXPECT_EQ(calls.CountOf(absl::StatusCode::kOk), 5000);
 }
 
+TEST_F(HeldLanesTest, AServerThatEndsCancelsWhatWaitsAndLetsTicketsRunOut) {
+  ServerConfig config = SmallServerConfig(2);
+  config.max_running_calls = 4;
+  Start(config);
+  gate_.Close();
+  ManyLookups calls(*client_, 50, seconds(60));
+  AwaitLoad(4, 46);
+  gate_.AwaitHeld(2);
+  auto ended = std::async(std::launch::async, [this] { server_.reset(); });
+  calls.AwaitAll();
+  EXPECT_EQ(calls.CountOf(absl::StatusCode::kOk), 0);
+  gate_.Open();
+  ended.get();
+}
+
+// Calls of all kinds whose clients leave at any moment.
+TEST_F(HeldLanesTest, CallsCancelledAtAnyMomentLeaveNothingBehind) {
+  Start(SmallServerConfig(2));
+  ASSERT_TRUE(client_->CreateTable("wide", 1000, 256, 1.0f, /*ranks=*/2).ok());
+  ASSERT_TRUE(client_->OpenSession().ok());
+  const std::vector<int64_t> ids(1500, 7);
+  for (int i = 0; i < 200; ++i) {
+    const auto patience = std::chrono::microseconds(i * 50);
+    CallContext context;
+    std::jthread canceller([&] {
+      std::this_thread::sleep_for(patience);
+      context.TryCancel();
+    });
+    v1::LookupRequest lookup = client_->LookupOf(ids);
+    v1::PushGradRequest push = client_->PushOf(ids, 0.0f);
+    if (i % 4 == 0) {
+      v1::LookupResponse reply;
+      client_->data().Lookup(&context, lookup, &reply);
+    } else if (i % 4 == 1) {
+      v1::PushGradResponse reply;
+      client_->data().PushGrad(&context, push, &reply);
+    } else if (i % 4 == 2) {
+      v1::LookupStreamRequest frame;
+      frame.ParseFromString(lookup.SerializeAsString());
+      frame.mutable_header()->set_total_bytes(frame.lengths().size() + frame.ids().size());
+      const auto stream = client_->data().LookupStream(&context);
+      stream->Write(frame);
+      stream->WritesDone();
+      for (v1::LookupStreamResponse reply; stream->Read(&reply);) {
+      }
+      stream->Finish();
+    } else {
+      v1::PushGradStreamRequest frame;
+      frame.ParseFromString(push.SerializeAsString());
+      frame.mutable_header()->set_total_bytes(push.lengths().size() + push.ids().size() + push.grads().size());
+      frame.clear_grads();
+      v1::PushGradStreamRequest rest;
+      rest.set_grads(push.grads().substr(0, 1 << 20));
+      v1::PushGradStreamResponse reply;
+      const auto stream = client_->data().PushGradStream(&context, &reply);
+      stream->Write(frame);
+      stream->Write(rest);
+      stream->WritesDone();
+      stream->Finish();
+    }
+  }
+  AwaitLoad(0, 0);
+  for (Server::Load load = server_->load(); load.calls_in_flight > 0 || load.budget_used_bytes > 0;) {
+    std::this_thread::yield();
+    load = server_->load();
+  }
+  v1::LookupResponse reply;
+  EXPECT_TRUE(client_->Lookup(client_->LookupOf({7}), &reply).ok());
+}
+
 // A LookupStream whose client asks for `bags` rows and never reads.
 class DeafLookup {
  public:
