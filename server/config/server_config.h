@@ -28,8 +28,8 @@ struct ServerConfig {
   int64_t max_bags = int64_t{1} << 24;         // of one call
   int64_t max_features = 4096;                 // of one call
 
-  // Overload. Requests and replies of all clients together stay within budget_bytes; the rest waits or is refused. Three
-  // quarters admit calls, so that no single call can be larger; the rest is for what arrives before it is admitted.
+  // Overload. Requests and replies of all clients together stay within budget_bytes; the rest waits or is refused.
+  // Three quarters admit calls, so no single call can be larger; the rest is for what arrives before it is admitted.
   int64_t budget_bytes = int64_t{1} << 30;
   int64_t max_waiting_calls = 16384;  // calls that may wait for room or for their turn; more are QUEUE_FULL
   int64_t max_running_calls = 32;     // calls that hold a ticket at once; a call that waits can still be dropped
