@@ -1,6 +1,7 @@
 #include "tests/e2e/plan_invariance_case.h"
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 
 #include "absl/strings/str_cat.h"
@@ -250,6 +251,29 @@ DrawnBatch DrawBatch(Draw& draw, const std::vector<DrawnTable>& tables, bool fir
     batch.nonfinite_grads = static_cast<int>(draw.Int(1, 4));
   }
   return batch;
+}
+
+std::vector<std::string> TraitsOf(const DrawnBatch& batch) {
+  constexpr int64_t kHotOccurrences = 256;
+  const KeyedJaggedTensor& kjt = batch.kjt;
+  std::map<int64_t, int64_t> occurrences;
+  for (int64_t id : kjt.values) ++occurrences[id];
+  for (int64_t id : kjt.values32) ++occurrences[id];
+  const auto is_hot = [](const auto& entry) { return entry.second > kHotOccurrences; };
+  std::vector<std::string> traits;
+  const auto add = [&](bool has, const char* name) {
+    if (has) traits.emplace_back(name);
+  };
+  add(kjt.lengths.empty(), "empty batch");
+  add(!kjt.lengths.empty() && occurrences.empty(), "bags without ids");
+  add(std::ranges::any_of(occurrences, is_hot), "hot row");
+  add(!kjt.stride_per_key.empty() && kjt.inverse_indices.empty(), "variable batch");
+  add(!kjt.inverse_indices.empty(), "inverse indices");
+  add(kjt.weighted, "weights");
+  add(batch.with_token, "lookup token");
+  add(batch.lookup.out_of_range_policy == OutOfRangePolicy::kDrop, "dropped ids");
+  add(batch.nonfinite_grads > 0, "dropped gradients");
+  return traits;
 }
 
 }  // namespace embps::testing

@@ -66,6 +66,10 @@ struct DrawnBatch {
 // `seed` >= 1. Seeds s, s + 1, ... go through all combinations, kTablesPerSeed at a time.
 std::vector<DrawnTable> DrawTables(uint64_t seed);
 
+// What a batch has of the cases that the test must have met, such as "hot row".
+std::vector<std::string> TraitsOf(const DrawnBatch& batch);
+inline constexpr int kTraits = 9;
+
 // The first batch of a seed has an id for every table; later ones are drawn from everything that a batch may be.
 DrawnBatch DrawBatch(Draw& draw, const std::vector<DrawnTable>& tables, bool first);
 
