@@ -36,7 +36,7 @@ struct IdScan {
 void ScanIds(DecoderState* state, size_t f, bool drop, IdScan* scan) {
   DecodedBatch& batch = *state->batch;
   const FeatureSlice& feature = batch.features[f];
-  const TableSlice& table = state->TableOf(feature);
+  TableSlice& table = batch.tables[static_cast<size_t>(feature.table)];
   int64_t* ids = state->ArraysOf(feature).ids + feature.id_begin;
   for (int64_t i = 0; i < feature.id_count; ++i) {
     const int64_t id = ids[i], position = state->id_positions[f] + i;
@@ -54,6 +54,7 @@ void ScanIds(DecoderState* state, size_t f, bool drop, IdScan* scan) {
     }
     if (!drop) continue;
     ++(id == -1 ? batch.pruned_ids : batch.dropped_ids);
+    ++(id == -1 ? table.pruned_ids : table.dropped_ids);
     ids[i] = -1;
   }
 }
@@ -160,6 +161,7 @@ std::vector<std::vector<uint8_t>> DropRows(DecoderState* state) {
     GradScan scan;
     ScanGrads(*state, f, &slots, &scan);
     state->batch->dropped_rows += scan.count;
+    state->batch->tables[static_cast<size_t>(feature.table)].dropped_rows += scan.count;
   }
   return bad_slots;
 }

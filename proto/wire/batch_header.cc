@@ -176,6 +176,8 @@ void TakeKept(const DecodedBatch& kept, DecodedBatch* batch) {
     table.ids = from.ids;
     table.weights = from.weights;
     table.divisors = from.divisors;
+    table.dropped_ids = from.dropped_ids;
+    table.pruned_ids = from.pruned_ids;
   }
 }
 

@@ -79,6 +79,8 @@ struct TableSlice {
   const float* weights = nullptr;     // [N], or null if the request is not weighted
   const int64_t* divisors = nullptr;  // [S], or null without MEAN: accepted length of the whole bag; 1 for other slots
   float* grads = nullptr;             // [S, D], pushes only; rows of slots left out by DROP_ROWS are zero
+
+  int64_t dropped_ids = 0, pruned_ids = 0, dropped_rows = 0;  // this table's share of the batch's counts
 };
 
 struct DecodedBatch {

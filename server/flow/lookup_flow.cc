@@ -333,6 +333,8 @@ void LookupFlowImpl::Count() const {
     TableCounters& counters = table.counters();
     counters.lookups.Add(1);
     counters.ids_looked_up.Add(static_cast<uint64_t>(slice.id_count));
+    counters.dropped_ids.Add(static_cast<uint64_t>(slice.dropped_ids));
+    counters.pruned_ids.Add(static_cast<uint64_t>(slice.pruned_ids));
     if (ranks_ == nullptr) {
       counters.AddIdsServed(0, static_cast<uint64_t>(slice.id_count) * table.shards(0).size());
     }

@@ -222,11 +222,15 @@ v1::PushGradResponse PushGradFlowImpl::Response() {
     sum.rows_updated += counts.rows_updated;
     sum.rows_overflowed += counts.rows_overflowed;
     sum.values_saturated += counts.values_saturated;
+    const wire::TableSlice& slice = batch_->tables[static_cast<size_t>(t)];
     TableCounters& counters = tables_[t].counters();
     counters.pushes.Add(1);
     counters.rows_updated.Add(static_cast<uint64_t>(counts.rows_updated));
     counters.rows_overflowed.Add(static_cast<uint64_t>(counts.rows_overflowed));
     counters.values_saturated.Add(static_cast<uint64_t>(counts.values_saturated));
+    counters.dropped_ids.Add(static_cast<uint64_t>(slice.dropped_ids));
+    counters.pruned_ids.Add(static_cast<uint64_t>(slice.pruned_ids));
+    counters.dropped_rows.Add(static_cast<uint64_t>(slice.dropped_rows));
   }
   ranks_->CountIdsServed();
   response.set_server_incarnation(core_.server_incarnation);

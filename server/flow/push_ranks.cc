@@ -9,6 +9,14 @@
 #include "server/table/table_kernels.h"
 
 namespace embps {
+namespace {
+
+// Updates of one call share no workspace, calls after one another do: so many shards go into one call as fit in here.
+constexpr int64_t kCallWorkspaceBytes = int64_t{16} << 20;
+
+constexpr int64_t Aligned(int64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+}  // namespace
 
 // One shard of one table.
 struct PushRanks::ShardUpdate {
@@ -17,7 +25,8 @@ struct PushRanks::ShardUpdate {
   bool counts_rows = true;    // false for column slices after the first: their rows are the same
   bool counts_values = true;  // false for copies after the first
   kernels::UpdateCounts counts;
-  void* workspace = nullptr;
+  int call = 0;  // of ReduceUpdate, in order
+  int64_t workspace_begin = 0;
 };
 
 // The ids of one table on one rank, sorted once for all its shards there.
@@ -39,6 +48,22 @@ struct PushRanks::Rank {
   std::vector<kernels::GradPrepareTask> prepare;  // one rank only, else the exchange prepares
   std::optional<PushExchange> exchange;
   std::vector<TableWork> tables;  // those with ids here
+  int last_call = 0;
+  int64_t workspace_used = 0;   // by the last call so far
+  int64_t workspace_bytes = 0;  // the most that a call uses
+  char* workspace = nullptr;
+
+  void PlaceWorkspace(int64_t bytes, ShardUpdate& update) {
+    if (workspace_used > 0 && workspace_used + bytes > kCallWorkspaceBytes) {
+      ++last_call;
+      workspace_used = 0;
+    }
+    update.call = last_call;
+    update.workspace_begin = workspace_used;
+    workspace_used += Aligned(bytes);
+    workspace_bytes = std::max(workspace_bytes, workspace_used);
+  }
+  void TakeWorkspace() { workspace = static_cast<char*>(arena.Take(workspace_bytes)); }
 };
 
 PushRanks::PushRanks(kernels::Backend& backend, const wire::DecodedBatch& batch, const TableSet& tables, int rank_count,
@@ -54,6 +79,7 @@ PushRanks::PushRanks(kernels::Backend& backend, const wire::DecodedBatch& batch,
     rank.exchange.emplace(batch, tables.routes(), parts_, scales, r,
                           [&rank](int64_t bytes) { return rank.arena.Take(bytes); });
     for (const RankTable& input : rank.exchange->tables()) AddTable(rank, input, nullptr);
+    rank.TakeWorkspace();
   }
 }
 
@@ -78,6 +104,7 @@ void PushRanks::PlanDirect(Rank& rank, absl::Span<const GradScale> scales, const
     const bool sorted = kept != nullptr && !kept->sorted.empty();
     AddTable(rank, input, sorted ? kept->sorted[static_cast<size_t>(t)].data() : nullptr);
   }
+  rank.TakeWorkspace();
 }
 
 // Nothing to do for a table without ids here; its step has advanced all the same.
@@ -105,8 +132,7 @@ void PushRanks::AddTable(Rank& rank, const RankTable& input, const void* sorted)
     update.grads = input.slices[s];
     update.counts_values = route.kind != plan::RouteKind::kCopies || rank.index == route.owners[0];
     update.counts_rows = update.counts_values && shards[s]->node_column() == 0;
-    update.workspace =
-        rank.arena.Take(backend_.ReduceUpdateWorkspaceBytes(work.shape, shards[s]->range().column_count()));
+    rank.PlaceWorkspace(backend_.ReduceUpdateWorkspaceBytes(work.shape, shards[s]->range().column_count()), update);
   }
 }
 
@@ -149,18 +175,18 @@ void PushRanks::Run(int rank_index, kernels::Backend& backend, Collective& colle
   backend.GradPrepare(rank.prepare, stream);
   std::vector<kernels::GradSortTask> sorts;
   std::vector<kernels::DistinctRowsTask> distinct;
-  std::vector<kernels::ReduceUpdateTask> updates;
+  std::vector<std::vector<kernels::ReduceUpdateTask>> updates(static_cast<size_t>(rank.last_call) + 1);
   for (TableWork& work : rank.tables) {
     if (work.sort.plan != nullptr) sorts.push_back(work.sort);
     if (observer != nullptr) distinct.push_back({work.shape, work.plan, work.distinct_rows, work.distinct_count});
     const auto t = static_cast<size_t>(work.table);
     for (ShardUpdate& update : work.shards) {
-      kernels::ReduceUpdateTask& task =
-          updates.emplace_back(UpdateTask(tables_[work.table].spec(), steps[t], *update.shard, update.grads));
+      kernels::ReduceUpdateTask& task = updates[static_cast<size_t>(update.call)].emplace_back(
+          UpdateTask(tables_[work.table].spec(), steps[t], *update.shard, update.grads));
       task.shape = work.shape;
       task.plan = work.plan;
       task.counts = &update.counts;
-      task.workspace = update.workspace;
+      task.workspace = rank.workspace + update.workspace_begin;
     }
   }
   backend.GradSort(sorts, stream);
@@ -171,7 +197,7 @@ void PushRanks::Run(int rank_index, kernels::Backend& backend, Collective& colle
     for (const ShardUpdate& update : work.shards) shards.push_back(update.shard);
     Observe(*observer, shards, work.distinct_rows, work.distinct_count, stream);
   }
-  backend.ReduceUpdate(updates, stream);
+  for (const auto& call : updates) backend.ReduceUpdate(call, stream);
 }
 
 kernels::UpdateCounts PushRanks::CountsOf(int32_t table) const {
@@ -198,26 +224,29 @@ void PushRanks::CountIdsServed() const {
   }
 }
 
-// Sizes of sorts and updates grow with ids, slots and rows; one over all ids bounds those of the tables together, but
-// for what each costs without ids.
+// Sorts grow with ids, slots and rows: one over all ids bounds those of the tables together, but for what each costs
+// without ids.
 int64_t PushRanks::BytesBound(kernels::Backend& backend, const wire::DecodedBatch& layout, const TableSet& tables,
                               bool weighted, int rank_count) {
-  const auto sort_bytes = [&](const kernels::GradShape& shape, int32_t dim) {
+  const auto sort_bytes = [&](const kernels::GradShape& shape) {
     return backend.GradPlanBytes(shape) + backend.GradSortWorkspaceBytes(shape) +
-           backend.ReduceUpdateWorkspaceBytes(shape, dim) + std::min(shape.id_count, shape.row_count) * 8 + 1024;
+           std::min(shape.id_count, shape.row_count) * 8 + 1024;
   };
   kernels::GradShape all{layout.id_count, layout.bag_count + layout.id_count, 1, weighted};
-  int64_t bytes = 0, most_ranks = 1;
+  int64_t bytes = 0, workspace = 0, largest = 0, most_ranks = 1;
   int32_t max_dim = 1;
   for (int32_t t = 0; t < tables.size(); ++t) {
     const plan::NodeRoute& route = tables.routes()[static_cast<size_t>(t)];
     const auto owners = static_cast<int64_t>(route.owners.size());
     all.row_count = std::max(all.row_count, tables[t].node_rows().count());
     max_dim = std::max(max_dim, route.dim);
-    bytes += owners * sort_bytes({0, 0, tables[t].node_rows().count(), weighted}, route.dim);
+    bytes += owners * sort_bytes({0, 0, tables[t].node_rows().count(), weighted});
     most_ranks = std::max(most_ranks, owners);
+    const int64_t update = Aligned(backend.ReduceUpdateWorkspaceBytes(all, route.dim));
+    workspace += update * static_cast<int64_t>(std::max<size_t>(1, route.slices.size()));
+    largest = std::max(largest, update);
   }
-  bytes += sort_bytes(all, max_dim) * most_ranks;
+  bytes += sort_bytes(all) * most_ranks + std::min(workspace, kCallWorkspaceBytes + largest) * rank_count;
   if (rank_count == 1) return bytes + layout.id_count * 8;
   // Ids at home and at the owners, slots' lengths and offsets, gradients at the owners and packed at home.
   int64_t grads = layout.id_count * max_dim * 4;

@@ -360,6 +360,20 @@ TEST(LookupFlow, ColumnsOnSeveralNodesAnswerTheNodesColumnsSideBySide) {
   EXPECT_EQ(out->rows[1], (std::vector<float>{0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15}));
 }
 
+TEST(LookupFlow, StatisticsCountWhatDropLeftOutByTable) {
+  TestNode node;
+  const v1::Table a = NumberedTable(node, "a", 10, 2, v1::SHARDING_TYPE_TABLE_WISE);
+  const v1::Table b = NumberedTable(node, "b", 5, 2, v1::SHARDING_TYPE_TABLE_WISE);
+  BatchInput batch = Batch({Bags(a, {{9, 10, -1}}), Bags(b, {{9, 10, -2, -1, 4}}, v1::POOLING_NONE)});
+  batch.policy = v1::OUT_OF_RANGE_POLICY_DROP;
+  ASSERT_TRUE(node.Lookup(batch).ok());
+  const v1::GetStatsResponse stats = GetStats(node.core(), {});
+  EXPECT_EQ(stats.tables(0).dropped_ids(), 1u);
+  EXPECT_EQ(stats.tables(0).pruned_ids(), 1u);
+  EXPECT_EQ(stats.tables(1).dropped_ids(), 3u);
+  EXPECT_EQ(stats.tables(1).pruned_ids(), 1u);
+}
+
 TEST(LookupFlow, StatisticsCountIdsByTheRanksThatServeThem) {
   TestNodeOptions options;
   options.ranks_per_node = {2};

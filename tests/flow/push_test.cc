@@ -386,6 +386,27 @@ TEST(PushFlow, ColumnsOnSeveralNodesTakeTheNodesColumns) {
   EXPECT_EQ(node.ReadRows(*table, {2}, false)->rows, (std::vector<float>{-1, -2, -3, -4, -5, -6, -7, -8}));
 }
 
+TEST(PushFlow, WideTablesBeyondOneCallsWorkspaceAreAllUpdated) {
+  for (const int ranks : {1, 2}) {
+    TestNodeOptions options;
+    options.ranks_per_node = {ranks};
+    TestNode node(options);
+    BatchInput batch;
+    for (int i = 0; i < 12; ++i) {
+      const auto table = node.CreateTable(SmallSpec("t" + std::to_string(i), 4, 512), v1::SHARDING_TYPE_TABLE_WISE);
+      ASSERT_TRUE(table.ok()) << table.status();
+      batch.features.push_back(WithGrads(Bags(*table, {{1}}), std::vector<float>(512, static_cast<float>(i + 1))));
+    }
+    const auto pushed = node.Push(batch);
+    ASSERT_TRUE(pushed.ok()) << pushed.status();
+    EXPECT_EQ(pushed->rows_updated(), 12u);
+    for (size_t i = 0; i < batch.features.size(); ++i) {
+      const auto rows = node.ReadRows(batch.features[i].table, {1}, false);
+      EXPECT_EQ(rows->rows, std::vector<float>(512, -static_cast<float>(i + 1)));
+    }
+  }
+}
+
 TEST(PushFlow, StatisticsCountRowsOncePerPush) {
   TestNodeOptions options;
   options.ranks_per_node = {2};
