@@ -186,60 +186,63 @@ struct Golden {
   std::vector<float> first, second;
 };
 
-TEST(PushFlow, GoldenOptimizerStepsComeOutOfEveryPlacementThatKeepsColumns) {
+std::vector<Golden> Goldens() {
   constexpr auto kNone = v1::WEIGHT_DECAY_MODE_NONE;
-  const std::vector<Golden> goldens = {{v1::OPTIMIZER_TYPE_ADAGRAD,
-                                        0,
-                                        kNone,
-                                        {0.9f, 2.1f, 2.9f, 4.1f},
-                                        {0.9948683f, 2.0552786f, 2.8445300f, 4.0292893f}},
-                                       {v1::OPTIMIZER_TYPE_ROWWISE_ADAGRAD,
-                                        0,
-                                        kNone,
-                                        {0.9634852f, 2.0730297f, 2.8904555f, 4.1460593f},
-                                        {1.0409448f, 2.0472098f, 2.8388157f, 4.0427798f}},
-                                       {v1::OPTIMIZER_TYPE_ROWWISE_ADAGRAD,
-                                        0.01f,
-                                        v1::WEIGHT_DECAY_MODE_L2,
-                                        {0.9586449f, 2.0676720f, 2.8759346f, 4.1353441f},
-                                        {1.0318788f, 2.0372408f, 2.8182481f, 4.0240475f}},
-                                       {v1::OPTIMIZER_TYPE_ROWWISE_ADAGRAD,
-                                        0.01f,
-                                        v1::WEIGHT_DECAY_MODE_DECOUPLED,
-                                        {0.9624852f, 2.0710297f, 2.8874555f, 4.1420593f},
-                                        {1.0389823f, 2.0431388f, 2.8329283f, 4.0346377f}},
-                                       {v1::OPTIMIZER_TYPE_ADAM,
-                                        0.01f,
-                                        kNone,
-                                        {0.899f, 2.098f, 2.897f, 4.096f},
-                                        {0.9475200f, 2.1225357f, 2.7970678f, 4.0866408f}},
-                                       {v1::OPTIMIZER_TYPE_PARTIAL_ROWWISE_ADAM,
-                                        0.01f,
-                                        kNone,
-                                        {0.9624852f, 2.0710297f, 2.8874555f, 4.1420593f},
-                                        {1.0018812f, 2.0843333f, 2.7942419f, 4.1302300f}},
-                                       {v1::OPTIMIZER_TYPE_LAMB,
-                                        0.01f,
-                                        kNone,
-                                        {0.7221119f, 2.2696340f, 2.7166091f, 4.2641313f},
-                                        {0.9607556f, 2.3890325f, 2.2277657f, 4.2174419f}},
-                                       {v1::OPTIMIZER_TYPE_PARTIAL_ROWWISE_LAMB,
-                                        0.01f,
-                                        kNone,
-                                        {0.8963501f, 2.1962483f, 2.6890502f, 4.3924965f},
-                                        {1.1144208f, 2.2690732f, 2.1750412f, 4.3257425f}},
-                                       {v1::OPTIMIZER_TYPE_LARS_SGD,
-                                        0.01f,
-                                        kNone,
-                                        {0.9999000f, 2.0001636f, 2.9997000f, 4.0003273f},
-                                        {1.0000736f, 2.0002018f, 2.9992209f, 4.0002218f}}};
+  return {{v1::OPTIMIZER_TYPE_ADAGRAD,
+           0,
+           kNone,
+           {0.9f, 2.1f, 2.9f, 4.1f},
+           {0.9948683f, 2.0552786f, 2.8445300f, 4.0292893f}},
+          {v1::OPTIMIZER_TYPE_ROWWISE_ADAGRAD,
+           0,
+           kNone,
+           {0.9634852f, 2.0730297f, 2.8904555f, 4.1460593f},
+           {1.0409448f, 2.0472098f, 2.8388157f, 4.0427798f}},
+          {v1::OPTIMIZER_TYPE_ROWWISE_ADAGRAD,
+           0.01f,
+           v1::WEIGHT_DECAY_MODE_L2,
+           {0.9586449f, 2.0676720f, 2.8759346f, 4.1353441f},
+           {1.0318788f, 2.0372408f, 2.8182481f, 4.0240475f}},
+          {v1::OPTIMIZER_TYPE_ROWWISE_ADAGRAD,
+           0.01f,
+           v1::WEIGHT_DECAY_MODE_DECOUPLED,
+           {0.9624852f, 2.0710297f, 2.8874555f, 4.1420593f},
+           {1.0389823f, 2.0431388f, 2.8329283f, 4.0346377f}},
+          {v1::OPTIMIZER_TYPE_ADAM,
+           0.01f,
+           kNone,
+           {0.899f, 2.098f, 2.897f, 4.096f},
+           {0.9475200f, 2.1225357f, 2.7970678f, 4.0866408f}},
+          {v1::OPTIMIZER_TYPE_PARTIAL_ROWWISE_ADAM,
+           0.01f,
+           kNone,
+           {0.9624852f, 2.0710297f, 2.8874555f, 4.1420593f},
+           {1.0018812f, 2.0843333f, 2.7942419f, 4.1302300f}},
+          {v1::OPTIMIZER_TYPE_LAMB,
+           0.01f,
+           kNone,
+           {0.7221119f, 2.2696340f, 2.7166091f, 4.2641313f},
+           {0.9607556f, 2.3890325f, 2.2277657f, 4.2174419f}},
+          {v1::OPTIMIZER_TYPE_PARTIAL_ROWWISE_LAMB,
+           0.01f,
+           kNone,
+           {0.8963501f, 2.1962483f, 2.6890502f, 4.3924965f},
+           {1.1144208f, 2.2690732f, 2.1750412f, 4.3257425f}},
+          {v1::OPTIMIZER_TYPE_LARS_SGD,
+           0.01f,
+           kNone,
+           {0.9999000f, 2.0001636f, 2.9997000f, 4.0003273f},
+           {1.0000736f, 2.0002018f, 2.9992209f, 4.0002218f}}};
+}
+
+TEST(PushFlow, GoldenOptimizerStepsComeOutOfEveryPlacementThatKeepsColumns) {
   TestNodeOptions options;
   options.ranks_per_node = {2};
   TestNode node(options);
   int index = 0;
   for (const v1::ShardingType type : {v1::SHARDING_TYPE_TABLE_WISE, v1::SHARDING_TYPE_ROW_WISE,
                                       v1::SHARDING_TYPE_TABLE_ROW_WISE, v1::SHARDING_TYPE_DATA_PARALLEL}) {
-    for (const Golden& golden : goldens) {
+    for (const Golden& golden : Goldens()) {
       v1::TableSpec spec = SmallSpec("t" + std::to_string(index++), 4, 4);
       spec.mutable_optimizer()->set_type(golden.type);
       spec.mutable_optimizer()->set_learning_rate(0.1f);
