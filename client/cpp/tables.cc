@@ -29,7 +29,9 @@ const v1::Table* Find(const std::vector<v1::Table>& tables, absl::string_view na
 plan::TableRequest RequestOf(const TableConfig& config, const v1::TableSpec& spec) {
   plan::TableRequest request;
   request.spec = spec;
-  request.ids_per_batch = config.expected_ids_per_batch;
+  // Unstated: alike per feature, on the scale of a batch of one sample.
+  const auto feature_count = static_cast<double>(std::max<size_t>(1, config.features.size()));
+  request.ids_per_batch = config.expected_ids_per_batch != 0 ? config.expected_ids_per_batch : feature_count;
   request.node = config.sharding.node;
   request.rank = config.sharding.rank;
   request.column_slices = config.sharding.column_slices;

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "client/cpp/examples/census_data.h"
 #include "client/cpp/examples/click_stream.h"
 #include "client/cpp/examples/served_embeddings.h"
@@ -68,8 +69,7 @@ absl::Status PrintStatistics(Client& client) {
         updates += part.rows_updated;
         for (size_t rank = 0; rank < part.ids_per_rank.size(); ++rank) {
           if (part.ids_per_rank[rank] == 0) continue;
-          ranks += " " + std::to_string(node.node) + "/" + std::to_string(rank) + ":" +
-                   std::to_string(part.ids_per_rank[rank]);
+          absl::StrAppend(&ranks, " ", node.node, "/", rank, ":", part.ids_per_rank[rank]);
         }
       }
     }
@@ -92,9 +92,9 @@ absl::Status PrintStatistics(Client& client) {
 
 absl::Status WriteLosses(const std::string& path, const std::vector<double>& losses) {
   std::FILE* file = std::fopen(path.c_str(), "w");
-  if (file == nullptr) return absl::NotFoundError("cannot write " + path);
+  if (file == nullptr) return absl::NotFoundError(absl::StrCat("cannot write ", path));
   for (const double loss : losses) std::fprintf(file, "%.9g\n", loss);
-  return std::fclose(file) == 0 ? absl::OkStatus() : absl::DataLossError("cannot write " + path);
+  return std::fclose(file) == 0 ? absl::OkStatus() : absl::DataLossError(absl::StrCat("cannot write ", path));
 }
 
 absl::Status Run(const Flags& flags) {
@@ -116,7 +116,7 @@ absl::Status Run(const Flags& flags) {
   ServedEmbeddingsOptions embeddings = flags.embeddings;
   embeddings.seed = flags.seed;
   if (!ParseName(flags.sharding, &embeddings.sharding))
-    return absl::InvalidArgumentError("--sharding " + flags.sharding);
+    return absl::InvalidArgumentError(absl::StrCat("--sharding ", flags.sharding));
   EMBPS_ASSIGN_OR_RETURN(const std::unique_ptr<ServedEmbeddings> store,
                          ServedEmbeddings::Create(client.get(), source->features(), embeddings));
 
