@@ -1,6 +1,8 @@
 #include "server/collective/in_process.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -24,6 +26,14 @@ void GroupByPeer(absl::Span<const Transfer> transfers, int world_size, std::vect
   grouped.resize(transfers.size());
   std::vector<size_t> next(begin.begin(), begin.end() - 1);
   for (const Transfer& transfer : transfers) grouped[next[static_cast<size_t>(transfer.peer)]++] = transfer;
+}
+
+// Operations after a failed exchange still run on what it should have brought: zero lengths and zero ids are safe.
+void ClearOutputs(const Contribution& mine, int rank) {
+  for (const RecvTransfer& recv : mine.recvs) {
+    if (recv.bytes > 0) std::memset(recv.data, 0, static_cast<size_t>(recv.bytes));
+  }
+  if (mine.out != nullptr) std::fill_n(mine.out, mine.counts[static_cast<size_t>(rank)], 0.0f);
 }
 
 class InProcessCollective final : public Collective {
@@ -70,7 +80,9 @@ class InProcessCollective final : public Collective {
   // Numbered now and met later: the order of the calls decides, whenever the streams run them.
   void EnqueueMeeting(Contribution mine, kernels::Stream& stream) {
     stream.Enqueue([hub = hub_, rank = rank_, number = calls_++, mine = std::move(mine)] {
-      return hub->Meet(rank, number, mine);
+      absl::Status status = hub->Meet(rank, number, mine);
+      if (!status.ok()) ClearOutputs(mine, rank);
+      return status;
     });
   }
 

@@ -25,7 +25,7 @@ struct InProcessCollectiveOptions {
 // - a rank does not come within step_timeout_ms, or its object was destroyed: UNAVAILABLE PEER_DOWN, also at the late
 //   rank when it comes;
 // - sizes, counts or operations that do not match: INTERNAL, naming rank, peer, transfer index and both sizes.
-// The outputs of a failed operation are left as they were or partly written, never out of bounds; the next operation
+// The outputs of a failed operation are zeros, which are safe as lengths and ids of what still runs; the next operation
 // starts afresh.
 std::vector<std::unique_ptr<Collective>> NewInProcessCollectives(int world_size,
                                                                  const InProcessCollectiveOptions& options = {});
