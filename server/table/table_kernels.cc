@@ -1,17 +1,11 @@
 #include "server/table/table_kernels.h"
 
-#include <cmath>
-
+#include "kernels/api/optimizer_step.h"
 #include "kernels/api/random_key.h"
 #include "proto/base/check.h"
 
 namespace embps {
 namespace {
-
-// In double, rounded once: every backend gets the same bits.
-float BiasCorrection(float beta, int64_t step) {
-  return static_cast<float>(1.0 - std::pow(static_cast<double>(beta), static_cast<double>(step)));
-}
 
 kernels::WeightDecayMode KernelWeightDecayMode(v1::WeightDecayMode mode) {
   switch (mode) {
@@ -86,8 +80,7 @@ kernels::Optimizer KernelOptimizer(const v1::OptimizerSpec& spec, float learning
   out.weight_decay = spec.weight_decay();
   out.weight_decay_mode = KernelWeightDecayMode(spec.weight_decay_mode());
   out.max_norm = spec.max_norm();
-  out.bias_correction1 = BiasCorrection(spec.beta1(), step);
-  out.bias_correction2 = BiasCorrection(spec.beta2(), step);
+  kernels::SetBiasCorrections(step, out);
   return out;
 }
 

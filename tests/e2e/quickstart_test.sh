@@ -14,7 +14,8 @@ echo "$trained"
 frozen=$(deploy/quickstart.sh "${flags[@]}" --freeze_embeddings)
 for node in 0 1; do
   for rank in 0 1; do
-    grep -qE "^node $node rank $rank served [1-9][0-9]* ids" <<<"$trained" || fail "node $node rank $rank served nothing"
+    grep -qE "^node $node rank $rank served [1-9][0-9]* ids" <<<"$trained" ||
+      fail "node $node rank $rank served nothing"
   done
 done
 awk -v trained="$(auc trained "$trained")" -v planted="$(auc planted "$trained")" -v frozen="$(auc trained "$frozen")" \
