@@ -86,9 +86,11 @@ void ClientImpl::PushGradAsync(const KjtView& kjt, const Gradients& gradients, c
 
 void ClientImpl::ReplayAsync(const PushOutcome& outcome, int timeout_ms, std::function<void(PushOutcome)> done) {
   if (outcome.replay == nullptr) return done(outcome);
-  if (outcome.replay->busy.exchange(true)) {
+  const bool foreign = outcome.replay->queue != cluster_->mutations();
+  if (foreign || outcome.replay->busy.exchange(true)) {
     PushOutcome refused = outcome;
-    refused.status = absl::FailedPreconditionError("this push is being replayed already");
+    refused.status = absl::FailedPreconditionError(foreign ? "this push was made by another client"
+                                                           : "this push is being replayed already");
     return done(std::move(refused));
   }
   cluster_->Enter();

@@ -81,7 +81,9 @@ wire::RequestEncoder LookupOp::EncoderOf(int node) const {
     header.set_want_lookup_token(true);
     header.set_session_id(identity.session_id);
   }
-  return wire::RequestEncoder(std::move(header), std::move(arrays));
+  wire::RequestEncoder encoder(std::move(header), std::move(arrays));
+  encoder.set_with_checksum(cluster_->options().payload_checksums);
+  return encoder;
 }
 
 void LookupOp::SendTo(int node) {

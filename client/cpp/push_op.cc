@@ -192,7 +192,9 @@ wire::RequestEncoder PushOp::EncoderOf(int node) {
     arrays.push_back(ArraysOf(part));
     arrays.back().grads = gradients_->ViewOf(node, part, (*routed)->outputs[part.output]);
   }
-  return wire::RequestEncoder(std::move(header), std::move(arrays));
+  wire::RequestEncoder encoder(std::move(header), std::move(arrays));
+  encoder.set_with_checksum(cluster_->options().payload_checksums);
+  return encoder;
 }
 
 void PushOp::SendTo(int node) {

@@ -150,6 +150,26 @@ absl::Status PlaceReply(const v1::ReadRowsResponse& response, const plan::TableL
   return absl::OkStatus();
 }
 
+// Whether a mutation got its turn. Shared: who sets it may still hold it when the waiting thread goes on.
+class Turn {
+ public:
+  void Set(bool in_time) {
+    MutexLock lock(&mu_);
+    in_time_ = in_time;
+    changed_.NotifyAll();
+  }
+  bool Wait() {
+    MutexLock lock(&mu_);
+    while (!in_time_.has_value()) changed_.Wait(&mu_);
+    return *in_time_;
+  }
+
+ private:
+  Mutex mu_;
+  CondVar changed_;
+  std::optional<bool> in_time_ ABSL_GUARDED_BY(mu_);
+};
+
 }  // namespace
 
 absl::StatusOr<TableRows> ClientImpl::ReadRows(absl::string_view name, absl::Span<const int64_t> ids, bool with_state) {
@@ -209,19 +229,9 @@ absl::Status ClientImpl::ReadRowsOf(int node, const v1::Table& table, absl::Span
 
 absl::Status ClientImpl::Mutate(client::TimePoint deadline, const std::function<absl::Status(uint64_t)>& send) {
   const std::shared_ptr<client::MutationQueue> queue = cluster_->mutations();
-  Mutex mu;
-  CondVar changed;
-  std::optional<bool> turn;
-  queue->Enter(&cluster_->scheduler(), deadline, [&](bool in_time) {
-    MutexLock lock(&mu);
-    turn = in_time;
-    changed.NotifyAll();
-  });
-  {
-    MutexLock lock(&mu);
-    while (!turn.has_value()) changed.Wait(&mu);
-  }
-  if (!*turn) return absl::DeadlineExceededError("the deadline passed while earlier pushes were in flight");
+  const auto turn = std::make_shared<Turn>();
+  queue->Enter(&cluster_->scheduler(), deadline, [turn](bool in_time) { turn->Set(in_time); });
+  if (!turn->Wait()) return absl::DeadlineExceededError("the deadline passed while earlier pushes were in flight");
   const uint64_t sequence = queue->Open();
   const absl::Status status = send(sequence);
   queue->Settle(sequence);

@@ -47,6 +47,7 @@ struct ClientOptions {
   int keepalive_ms = 10'000;  // ping while calls are open, so that a vanished peer is noticed; 0 = off
   int keepalive_timeout_ms = 5'000;
   int64_t streaming_store_bytes = 4 << 20;  // outputs at least so large are written past the cache
+  bool payload_checksums = false;           // XXH64 of the payload of each message, which the server verifies
   // Raises glibc's M_TRIM_THRESHOLD and M_MMAP_THRESHOLD of the whole process at the first Connect: without it, memory
   // of large replies goes back to the kernel and is faulted in again for each call (half the speed).
   bool tune_malloc = true;

@@ -1,0 +1,7 @@
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(Protobuf)
+find_dependency(gRPC CONFIG)
+find_dependency(absl CONFIG)
+find_dependency(hwy CONFIG)
+include(${CMAKE_CURRENT_LIST_DIR}/embpsTargets.cmake)
