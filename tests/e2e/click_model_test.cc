@@ -47,8 +47,8 @@ Comparison TrainBoth(const BatchSource& source, const TrainingOptions& training,
                      ShardingType sharding) {
   TestCluster cluster({2, 2});
   const std::unique_ptr<Client> client = cluster.Connect();
-  auto store = ServedEmbeddings::Create(
-      client.get(), source.features(), {.dim = training.dim, .learning_rate = learning_rate, .sharding = sharding});
+  auto store = ServedEmbeddings::Create(client.get(), source.features(),
+                                        {.dim = training.dim, .learning_rate = learning_rate, .sharding = sharding});
   EXPECT_TRUE(store.ok()) << store.status();
   PlainEmbeddings plain(ReadTables(*client, source.features()), training.dim, learning_rate);
   const auto quiet = [](const Progress&) {};

@@ -1,4 +1,5 @@
 // The SDK against real servers: placements, streams, restarts, sockets, many threads.
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <fstream>
@@ -206,7 +207,7 @@ TEST(ClientTest, S12_ServersAndClientsMayStartInAnyOrder) {
   EXPECT_TRUE(client->CreateTables({Constant("t", 10, 4, 1.0f, ShardingType::kRowWise)}).ok());
 }
 
-TEST(ClientTest, S1_S2_ARestartIsAnnouncedAndTheClientGoesOn) {
+TEST(ClientTest, S1_S2_S3_ARestartIsAnnouncedOnlyThatNodeBeginsAgainAndVersionsTellAMixedRead) {
   testing::TestCluster cluster({1, 1});
   const auto client = cluster.Connect();
   ASSERT_TRUE(client->CreateTables({Constant("t", 10, 4, 1.0f, ShardingType::kRowWise)}).ok());
@@ -227,6 +228,10 @@ TEST(ClientTest, S1_S2_ARestartIsAnnouncedAndTheClientGoesOn) {
   ASSERT_TRUE(result.ok()) << result.status();
   EXPECT_EQ(result->pooled.row(0, 0)[0], -1.0f);  // node 0 kept its two pushes
   EXPECT_EQ(result->pooled.row(0, 1)[0], 1.0f);   // node 1 begins again
+  ASSERT_EQ(result->nodes.size(), 2u);
+  EXPECT_EQ(result->nodes[0].version, 2u);
+  EXPECT_EQ(result->nodes[1].version, 0u);
+  EXPECT_NE(result->nodes[0].incarnation, result->nodes[1].incarnation);
   EXPECT_TRUE(client->PushGrad(kjt, Gradients::Pooled(grads)).ok());
 }
 
@@ -245,6 +250,40 @@ TEST(ClientTest, RecreateGoesOnWithoutTheTrainer) {
     EXPECT_EQ(result->pooled.row(0, 0)[0], 1.0f);
   }
   EXPECT_EQ(client->rollback_count(), 2u);
+}
+
+// One worker, the first of a fresh server, in every mode: sharding, pooling, unary or streamed, ids or token.
+TEST(ClientTest, S8_OneWorkerSmokeOfEveryMode) {
+  for (const ShardingType type : kAllTypes) {
+    for (const Pooling pooling : {Pooling::kSum, Pooling::kMean, Pooling::kNone}) {
+      for (const bool streamed : {false, true}) {
+        SCOPED_TRACE(
+            absl::StrCat(std::string(Name(type)), " ", std::string(Name(pooling)), streamed ? " streamed" : ""));
+        const testing::TestCluster cluster({1});
+        const auto client = cluster.Connect();
+        ASSERT_TRUE(client->CreateTables({Constant("t", 8, 64, 2.0f, type, pooling)}).ok());
+        const int64_t bags = streamed ? 20'000 : 3;  // 5 MB of rows, above the unary limit
+        KeyedJaggedTensor kjt{.keys = {"t"}, .lengths = std::vector<int64_t>(bags, 1), .values = {}};
+        kjt.values.assign(bags, 5);
+        LookupOptions options;
+        options.want_token = true;
+        const auto result = client->Lookup(kjt, options);
+        ASSERT_TRUE(result.ok()) << result.status();
+        const absl::Span<const float> rows =
+            pooling == Pooling::kNone ? result->sequences[0].values() : result->pooled.values();
+        EXPECT_TRUE(std::all_of(rows.begin(), rows.end(), [](float x) { return x == 2.0f; }));
+        const std::vector<float> grads(rows.size(), 1.0f);
+        const Gradients gradients = pooling == Pooling::kNone ? Gradients::Of({}, {grads}) : Gradients::Pooled(grads);
+        PushOptions by_token;
+        by_token.token = result->token;
+        EXPECT_TRUE(client->PushGrad(kjt, gradients).ok());
+        EXPECT_TRUE(client->PushGrad(kjt, gradients, by_token).ok());
+        const auto read = client->ReadRows("t", {5});
+        ASSERT_TRUE(read.ok()) << read.status();
+        EXPECT_THAT(read->values, ::testing::Each(2.0f - 2.0f * static_cast<float>(bags)));
+      }
+    }
+  }
 }
 
 TEST(ClientTest, F6_AsManyConnectionsAsConfigured) {

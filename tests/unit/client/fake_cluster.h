@@ -19,7 +19,7 @@ namespace embps::client {
 struct Fault {
   absl::Status refuse{};      // not OK: never reaches the server
   absl::Status lose_reply{};  // not OK: the server does the work, the client gets this
-  bool hang = false;        // no answer until FakeCluster::ReleaseHung, which then fails it with DEADLINE_EXCEEDED
+  bool hang = false;          // no answer until FakeCluster::ReleaseHung, which then fails it with DEADLINE_EXCEEDED
 };
 
 class FakeCluster {

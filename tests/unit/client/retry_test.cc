@@ -287,6 +287,22 @@ TEST_F(RetryTest, AnEndedSessionIsRaisedAndNeverReplacedForAnUnknownPush) {
   EXPECT_EQ(cluster_.With(1, [](FakeServer& s) { return s.pushes_applied; }), 2);
 }
 
+// Else the next push would be applied by the node whose session was reopened and refused for good by the other.
+TEST_F(RetryTest, OneRecoverReopensTheEndedSessionsOfAllNodesThatAPushMet) {
+  for (int node = 0; node < 2; ++node) {
+    cluster_.With(node, [](FakeServer& s) {
+      s.EndSessions();
+      return 0;
+    });
+  }
+  EXPECT_EQ(ErrorReason(PushBoth().status), "SESSION_ENDED");
+  ASSERT_TRUE(client_->cluster().Recover(cluster_.scheduler().Now() + std::chrono::seconds(10)).ok());
+  const PushOutcome outcome = PushBoth();
+  EXPECT_TRUE(outcome.ok()) << outcome.status;
+  EXPECT_EQ(Applied(0), 1);
+  EXPECT_EQ(Applied(1), 1);
+}
+
 TEST_F(RetryTest, APushThatCannotGetItsTurnInTimeWasNeverSent) {
   bool hang = true;
   cluster_.SetFaults([&hang](int, const std::string& method) -> Fault {
