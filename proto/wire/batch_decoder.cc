@@ -247,6 +247,7 @@ absl::Status BatchDecoder::Append(const BulkMessage& frame) {
 }
 
 bool BatchDecoder::complete() const { return impl_->complete(); }
+absl::Status BatchDecoder::CheckComplete() const { return impl_->CheckComplete(); }
 
 absl::StatusOr<std::shared_ptr<DecodedBatch>> BatchDecoder::Finish() {
   EMBPS_RETURN_IF_ERROR(impl_->CheckComplete());

@@ -60,7 +60,9 @@ class BatchDecoder {
   absl::Status Append(const BulkMessage& frame);
   // All declared bytes have arrived.
   bool complete() const;
-  // Says what is missing if !complete(). Once.
+  // Says what is missing if !complete(). From Allocate on.
+  absl::Status CheckComplete() const;
+  // As CheckComplete, and what only the whole batch shows. Once.
   absl::StatusOr<std::shared_ptr<DecodedBatch>> Finish();
 
  private:

@@ -35,6 +35,7 @@ class LookupFlowImpl final : public LookupFlow, public std::enable_shared_from_t
   absl::Status Admitted(std::shared_ptr<void> grant) override;
   absl::Status Append(const wire::BulkMessage& frame) override;
   bool complete() const override { return batch_ != nullptr; }
+  absl::Status CheckComplete() const override { return decoder_.CheckComplete(); }
   int block_count() const override { return static_cast<int>(blocks_.size()); }
   int64_t reply_bytes() const override;
   void Start(BlockReady block_ready, Done done) override;

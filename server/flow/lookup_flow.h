@@ -53,6 +53,8 @@ class LookupFlow : public Flow {
   // destruction.
   virtual absl::Status Append(const wire::BulkMessage& frame) = 0;
   virtual bool complete() const = 0;
+  // Names what has not arrived; OK when complete(). Only after Admitted.
+  virtual absl::Status CheckComplete() const = 0;
 
   // From complete() on: the blocks of the reply, in reply order, and their payload together.
   virtual int block_count() const = 0;

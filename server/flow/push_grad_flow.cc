@@ -9,6 +9,7 @@
 #include "proto/base/check.h"
 #include "proto/base/error.h"
 #include "proto/base/status_macros.h"
+#include "proto/wire/request_checks.h"
 #include "server/env/clock.h"
 #include "server/flow/host_memory.h"
 #include "server/flow/lookup_tokens.h"
@@ -32,6 +33,7 @@ class PushGradFlowImpl final : public PushGradFlow, public std::enable_shared_fr
   absl::Status Admitted(std::shared_ptr<void> grant) override;
   absl::Status Append(const wire::BulkMessage& frame) override;
   bool complete() const override { return batch_ != nullptr; }
+  absl::Status CheckComplete() const override { return decoder_.CheckComplete(); }
   void Fail(const absl::Status& status) override { mutation_->Failed(status); }
   void Start() override;
 
@@ -105,7 +107,8 @@ absl::Status PushGradFlowImpl::ReadHeader(const v1::PushGradHeader& header) {
 
 absl::Status PushGradFlowImpl::FindTables(const v1::PushGradHeader& header) {
   EMBPS_RETURN_IF_ERROR(tables_.Find(*core_.store, header.features()));
-  if (token_ = header.lookup_token(); !token_.empty()) {
+  // A token of another size is no token at all; the decoder refuses it.
+  if (token_ = header.lookup_token(); token_.size() == wire::kLookupTokenBytes) {
     kept_ = core_.tokens->Find(token_, header.mutation().session_id(), core_.clock->Now());
     if (kept_ == nullptr) {
       return MakeError(Reason::kLookupTokenExpired, "lookup_token: not kept any more; send the ids with the push");

@@ -36,6 +36,7 @@ class PushGradFlow : public Flow {
   virtual absl::Status Admitted(std::shared_ptr<void> grant) = 0;
   virtual absl::Status Append(const wire::BulkMessage& frame) = 0;
   virtual bool complete() const = 0;
+  virtual absl::Status CheckComplete() const = 0;  // settles nothing
 
   // For faults that the caller finds (checksum, truncated stream, no admission, deadline): settles the claim by the
   // rule above. Nothing but destruction may follow.

@@ -124,7 +124,10 @@ absl::Status ApplyUpdate(Core& core, const v1::UpdateTableRequest& request, v1::
     return MakeError(Reason::kMalformed, absl::StrCat("step: ", request.step(), " is negative"));
   }
   const std::shared_ptr<Table> table = core.store->FindByUid(request.table_uid());
-  if (table == nullptr) return TableNotFound(absl::StrFormat("with uid %016x", request.table_uid()));
+  if (table == nullptr) {
+    return MakeError(Reason::kTableNotFound,
+                     absl::StrFormat("table_uid: there is no table %016x", request.table_uid()));
+  }
   core.tickets->InOrder([&] {
     if (request.has_learning_rate()) table->set_learning_rate(request.learning_rate());
     if (request.has_step()) table->set_step(request.step());

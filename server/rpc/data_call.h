@@ -66,7 +66,7 @@ class DataCall : public CallBase<Reactor, Derived> {
   // For OnReadDone of a stream.
   void FrameReceived(bool ok) {
     if (!this->EndOperation()) return;
-    if (!ok) return Fail(MakeError(Reason::kMalformed, "the stream ended before the request was complete"));
+    if (!ok) return Fail(EndedEarly());
     Request request;
     if (const absl::Status status = Parse(incoming_, this->core().max_frame_bytes, &request); !status.ok()) {
       return Fail(status);
@@ -94,6 +94,13 @@ class DataCall : public CallBase<Reactor, Derived> {
 
   absl::Status Misplaced(absl::string_view rule) const {
     return MakeError(Reason::kMalformed, absl::StrCat(Request::descriptor()->name(), ": ", rule, " a header"));
+  }
+
+  absl::Status EndedEarly() {
+    const std::shared_ptr<FlowType> flow = this->flow();
+    const absl::Status missing = flow == nullptr ? absl::OkStatus() : flow->CheckComplete();
+    return MakeError(Reason::kMalformed, absl::StrCat("the stream ended before the request was complete",
+                                                      missing.ok() ? "" : "; ", missing.message()));
   }
 
   absl::Status Parse(const grpc::ByteBuffer& buffer, int64_t max_payload_bytes, Request* request) {
@@ -124,8 +131,7 @@ class DataCall : public CallBase<Reactor, Derived> {
     if (grant == nullptr) return NotAdmitted(*this->core().budget, flow->admission_bytes());
     EMBPS_RETURN_IF_ERROR(flow->Admitted(std::move(grant)));
     EMBPS_RETURN_IF_ERROR(flow->Append(message_));
-    if (flow->complete()) return absl::OkStatus();
-    return MakeError(Reason::kBadJaggedLayout, "the request holds fewer bytes than its header declares");
+    return flow->CheckComplete();
   }
 
   void AdmitOrWait(const FlowType& flow) {
