@@ -42,6 +42,7 @@ using std::chrono::milliseconds;
 constexpr int64_t kMaxMessageBytes = int64_t{4} << 20;  // the stock limit of gRPC clients
 constexpr int kExecutorThreads = 2;
 constexpr milliseconds kLongestTick(200);
+constexpr milliseconds kLastWords(1000);  // for the ends of health watches, after a drain
 
 // How budget_bytes is divided. Most of it admits calls; streams that wait in line hold their first frame outside of
 // that, and gRPC holds what it has received before a handler sees it.
@@ -146,6 +147,9 @@ class ServerImpl final : public Server {
     board_.EndWatches();
     calls_.StartDraining();
     ticker_.reset();
+    // After a drain only watches of the health are left: their last words go out before connections close.
+    if (endpoint_ != nullptr)
+      endpoint_->Shutdown(std::chrono::system_clock::now() + (drained_ ? kLastWords : milliseconds(0)));
     endpoint_.reset();
     slices_.WaitIdle();  // gRPC may let go of a reply after its call
   }
@@ -202,6 +206,7 @@ class ServerImpl final : public Server {
   std::vector<std::unique_ptr<grpc::Service>> services_;
   std::unique_ptr<Endpoint> endpoint_;
   std::unique_ptr<Ticker> ticker_;
+  bool drained_ = false;
 };
 
 absl::Status ServerImpl::Begin() {
@@ -290,6 +295,7 @@ absl::Status ServerImpl::Drain(milliseconds timeout) {
   logger_.Info("draining", {{"calls_in_flight", calls_.in_flight()}, {"timeout_ms", timeout.count()}});
   if (calls_.WaitIdle(deadline) && start_queue_.WaitIdle(deadline)) {
     logger_.Info("drained");
+    drained_ = true;
     return absl::OkStatus();
   }
   const std::string left = WhatIsLeft();
