@@ -284,9 +284,10 @@ absl::Status PushOp::Cure(int node) {
 }
 
 void PushOp::CureAndSend(const std::vector<int>& nodes) {
-  for (int node : nodes) {
-    if (!Cure(node).ok()) return Deliver();
-  }
+  // All of them, though one may be past help: Recover reopens every session that is known to have ended.
+  bool cured = true;
+  for (int node : nodes) cured &= Cure(node).ok();
+  if (!cured) return Deliver();
   if (absl::Status status = Prepare(); !status.ok()) {
     progress_[static_cast<size_t>(nodes[0])].result.status = status;
     return Deliver();
