@@ -6,7 +6,7 @@ set -euo pipefail
 BUILD=(ca-certificates cmake ninja-build ccache g++ pkg-config
   libgrpc++-dev protobuf-compiler protobuf-compiler-grpc libprotobuf-dev libabsl-dev
   libhwy-dev libcli11-dev libspdlog-dev libfmt-dev libyaml-cpp-dev libxxhash-dev nlohmann-json3-dev)
-TEST=(git python3 python3-venv libgtest-dev libgmock-dev libbenchmark-dev
+TEST=(git python3 python3-venv libgtest-dev libgmock-dev
   clang-16 clang-format-16 clang-tidy-16 libclang-rt-16-dev llvm-16)
 
 wanted=()
