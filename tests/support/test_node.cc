@@ -107,7 +107,7 @@ void AddBlock(const ReplyBlock& block, v1::DataType type, std::vector<std::vecto
 
 std::vector<float> FloatsOf(const std::string& bytes) {
   std::vector<float> out(bytes.size() / sizeof(float));
-  std::memcpy(out.data(), bytes.data(), bytes.size());
+  if (!out.empty()) std::memcpy(out.data(), bytes.data(), out.size() * sizeof(float));
   return out;
 }
 
