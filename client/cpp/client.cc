@@ -12,6 +12,7 @@
 #include "client/cpp/methods.h"
 #include "client/cpp/push_op.h"
 #include "client/cpp/row_copy.h"
+#include "client/cpp/waiter.h"
 #include "embps/v1/admin.pb.h"
 #include "embps/v1/stats.pb.h"
 #include "proto/base/status_macros.h"
@@ -22,27 +23,6 @@ namespace {
 
 // Statistics of a dead node should not take a minute to be missed.
 constexpr int kStatsTimeoutMs = 5000;
-
-// Waits for the one value that an asynchronous call brings.
-template <class T>
-class Waiter {
- public:
-  void Set(T value) {
-    MutexLock lock(&mu_);
-    value_.emplace(std::move(value));
-    ready_.NotifyAll();
-  }
-  T Wait() {
-    MutexLock lock(&mu_);
-    while (!value_.has_value()) ready_.Wait(&mu_);
-    return *std::move(value_);
-  }
-
- private:
-  Mutex mu_;
-  CondVar ready_;
-  std::optional<T> value_ ABSL_GUARDED_BY(mu_);
-};
 
 // T f(done) with done(T) -> T. The waiter is shared: the notifying thread may still hold it when the waiting one goes
 // on.

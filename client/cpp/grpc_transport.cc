@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/cpp/call_count.h"
 #include "client/cpp/grpc_bytes.h"
 #include "proto/base/error.h"
 #include "proto/base/mutex.h"
@@ -44,28 +45,6 @@ absl::Status CheckSize(const Message& message) {
   return MakeError(Reason::kMessageTooLarge,
                    absl::StrCat("a message of ", bytes, " bytes, at most ", kMaxMessageBytes, " can be sent"));
 }
-
-// Counts calls, so that a transport can wait for its last one.
-class CallCount {
- public:
-  void Enter() {
-    MutexLock lock(&mu_);
-    ++count_;
-  }
-  void Leave() {
-    MutexLock lock(&mu_);
-    if (--count_ == 0) none_.NotifyAll();
-  }
-  void WaitForNone() {
-    MutexLock lock(&mu_);
-    while (count_ > 0) none_.Wait(&mu_);
-  }
-
- private:
-  Mutex mu_;
-  CondVar none_;
-  int count_ ABSL_GUARDED_BY(mu_) = 0;
-};
 
 // One call in flight; frees itself. Unary calls are streams of one message each way: the wire is the same.
 class GrpcCall final : public grpc::ClientBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer> {

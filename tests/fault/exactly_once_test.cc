@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "client/cpp/client_impl.h"
 #include "client/cpp/grpc_transport.h"
+#include "client/cpp/waiter.h"
 #include "embps/v1/embedding.grpc.pb.h"
 #include "gtest/gtest.h"
 #include "proto/base/check.h"
@@ -73,26 +74,6 @@ class Sums {
 
  private:
   std::vector<std::vector<int64_t>> sums_;
-};
-
-template <class T>
-class Waiter {
- public:
-  void Set(T value) {
-    MutexLock lock(&mu_);
-    value_.emplace(std::move(value));
-    ready_.NotifyAll();
-  }
-  T Wait() {
-    MutexLock lock(&mu_);
-    while (!value_.has_value()) ready_.Wait(&mu_);
-    return *std::move(value_);
-  }
-
- private:
-  Mutex mu_;
-  CondVar ready_;
-  std::optional<T> value_ ABSL_GUARDED_BY(mu_);
 };
 
 struct Batch {

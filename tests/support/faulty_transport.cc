@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/match.h"
+#include "client/cpp/call_count.h"
 #include "client/cpp/methods.h"
 
 namespace embps::testing {
@@ -55,28 +56,6 @@ class Replayed final : public CallHandler {
   size_t next_ = 0;
   Mutex mu_;
   Messages replies_ ABSL_GUARDED_BY(mu_);
-};
-
-// Steps that are still to come; shared, so that the last one may leave while the transport goes.
-class OpenSteps {
- public:
-  void Enter() {
-    MutexLock lock(&mu_);
-    ++count_;
-  }
-  void Leave() {
-    MutexLock lock(&mu_);
-    if (--count_ == 0) none_.NotifyAll();
-  }
-  void WaitForNone() {
-    MutexLock lock(&mu_);
-    while (count_ > 0) none_.Wait(&mu_);
-  }
-
- private:
-  Mutex mu_;
-  CondVar none_;
-  int64_t count_ ABSL_GUARDED_BY(mu_) = 0;
 };
 
 std::shared_ptr<const Messages> Record(CallHandler& handler) {
@@ -187,7 +166,7 @@ class FaultyTransport final : public client::Transport {
     });
   }
 
-  const std::shared_ptr<OpenSteps> open_ = std::make_shared<OpenSteps>();
+  const std::shared_ptr<CallCount> open_ = std::make_shared<CallCount>();
   const std::unique_ptr<client::Transport> inner_;
   client::Scheduler* const scheduler_;
   const FaultRates rates_;
